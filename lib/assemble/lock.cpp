@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "assemble/lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace perch {
+
+Result<ControllerLock> ControllerLock::lock(const std::string& path, int operation) {
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    constexpr mode_t mode = 0600;
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode));
+    if (!fd.valid()) {
+        return fail(errno == EACCES ? Errc::permission : Errc::io, "cannot open {}: {}", path,
+                    errno_text(errno));
+    }
+    while (flock(fd.get(), operation) != 0) {
+        if (errno == EWOULDBLOCK) {
+            return fail(Errc::in_use, "{} is held by another process", path);
+        }
+        if (errno != EINTR) {
+            return fail(Errc::io, "cannot lock {}: {}", path, errno_text(errno));
+        }
+    }
+    return ControllerLock(std::move(fd));
+}
+
+Result<ControllerLock> ControllerLock::take(const std::string& directory,
+                                            const std::string& name) {
+    return lock(directory + "/" + name, LOCK_EX);
+}
+
+Result<ControllerLock> ControllerLock::try_take(const std::string& directory,
+                                                const std::string& name) {
+    return lock(directory + "/" + name, LOCK_EX | LOCK_NB);
+}
+
+}  // namespace perch

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the controller needs of drives: to look at them and to edit their metadata. Real drives are
+// behind drives/nvme_access; tests have drives in memory that lose power.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drives/drive_identity.hpp"
+#include "model/snapshot.hpp"
+#include "ondisk/configuration.hpp"
+#include "ondisk/label.hpp"
+
+namespace perch {
+
+/// One drive as the last look found it.
+struct FoundDrive {
+    DriveIdentity identity;
+    bool answered = false;              ///< false: it did not answer in time
+    std::optional<Label> label;
+    std::optional<Configuration> configuration;
+    std::string content;                ///< without a label: what is on it; empty means blank
+    std::optional<Error> trouble;       ///< label or configuration that cannot be used
+    std::vector<std::string> users;     ///< who uses it, other than Perch
+    std::optional<DriveHealth> health;
+};
+
+/// A piece of one drive's partition, for zeroing.
+struct DriveRange {
+    DriveIdentity drive;
+    std::uint64_t offset = 0;  ///< bytes from the start of the drive
+    std::uint64_t length = 0;
+};
+
+class DriveAccess {
+  public:
+    DriveAccess() = default;
+    DriveAccess(const DriveAccess&) = delete;
+    DriveAccess& operator=(const DriveAccess&) = delete;
+    virtual ~DriveAccess() = default;
+
+    /// All drives, by slot. Waits a bounded time for drives that do not answer.
+    virtual std::vector<FoundDrive> look() = 0;
+    /// Partition table and label, over whatever was there: the caller has decided that this may be.
+    /// Errc::in_use when the kernel has the drive open.
+    virtual Result<Label> take(const DriveIdentity& drive, const Uuid& controller) = 0;
+    /// Writes to each drive, in parallel; one answer per drive, in order.
+    virtual std::vector<Result<void>> write_configuration(
+        const std::vector<FoundDrive>& drives, const Configuration& configuration) = 0;
+    virtual Result<Bytes> read(const DriveIdentity& drive, std::uint64_t offset,
+                               std::uint64_t length) = 0;
+    /// Zeroes all ranges, in parallel over drives. The first error, if any.
+    virtual Result<void> zero(const std::vector<DriveRange>& ranges) = 0;
+};
+
+}  // namespace perch

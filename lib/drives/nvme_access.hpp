@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Real NVMe drives: one worker thread per drive, every wait bounded. A drive that answers nothing
+// is shown as such and holds up nothing else.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "drives/drive_access.hpp"
+#include "util/worker.hpp"
+
+namespace perch {
+
+struct NvmeAccessOptions {
+    std::string sysfs = "/sys";
+    std::chrono::seconds look_timeout{10};   ///< for all drives together, per look
+    std::chrono::seconds edit_timeout{60};   ///< for one edit of one drive
+    std::chrono::seconds health_period{60};
+    bool find_content = true;  ///< perch-assemble has no use for it
+};
+
+class NvmeAccess final : public DriveAccess {
+  public:
+    explicit NvmeAccess(NvmeAccessOptions options = {}) : options_(std::move(options)) {}
+
+    std::vector<FoundDrive> look() override;
+    Result<Label> take(const DriveIdentity& drive, const Uuid& controller) override;
+    std::vector<Result<void>> write_configuration(const std::vector<FoundDrive>& drives,
+                                                  const Configuration& configuration) override;
+    Result<Bytes> read(const DriveIdentity& drive, std::uint64_t offset,
+                       std::uint64_t length) override;
+    Result<void> zero(const std::vector<DriveRange>& ranges) override;
+
+    /// The drive may have changed (udev said so): look at it afresh next time. Any thread.
+    void invalidate(const std::string& name);
+
+  private:
+    struct Entry {
+        DriveIdentity identity;
+        Worker worker;
+        std::shared_future<FoundDrive> probe;
+        std::shared_future<Result<DriveHealth>> health;
+        std::chrono::steady_clock::time_point health_asked;
+        std::optional<DriveHealth> last_health;
+    };
+
+    Entry* entry(const DriveIdentity& drive);
+    void start_probe(Entry& entry) const;
+    void refresh_health(Entry& entry) const;
+    template <typename T>
+    Result<T> edit(const DriveIdentity& drive, std::function<Result<T>()> job);
+
+    NvmeAccessOptions options_;
+    std::map<std::string, std::unique_ptr<Entry>> entries_;  ///< by kernel name
+    std::mutex invalid_mutex_;
+    std::set<std::string> invalid_;
+};
+
+}  // namespace perch

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/dm/dm_engine.hpp"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+
+#include "engine/dm/dm_task.hpp"
+#include "engine/dm/dmraid_format.hpp"
+#include "engine/dm/names.hpp"
+#include "util/units.hpp"
+
+namespace perch {
+
+namespace {
+
+Result<std::string> device_number(const std::string& path) {
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0 || !S_ISBLK(info.st_mode)) {
+        return fail(Errc::io, "{}: no such block device: {}", path, errno_text(errno));
+    }
+    return fmt::format("{}:{}", major(info.st_rdev), minor(info.st_rdev));
+}
+
+/// Makes one linear device over an extent and returns its number; keeps one that fits.
+Result<std::string> ensure_part(const Uuid& vd, const EngineMember& member, dm::Part part,
+                                const std::string& partition_number) {
+    const bool metadata = part == dm::Part::metadata;
+    const auto offset = metadata ? member.metadata_offset : member.data_offset;
+    const auto bytes = metadata ? member.metadata_bytes : member.data_bytes;
+    const dm::Target target{0, bytes / sector_bytes, "linear",
+                            fmt::format("{} {}", partition_number, offset / sector_bytes)};
+    const auto name = dm::part_name(member.instance, part);
+    const auto uuid = dm::part_uuid(vd, member.instance, part);
+    auto info = dm::find(uuid);
+    if (!info) {
+        return tl::make_unexpected(info.error());
+    }
+    if (*info) {
+        const auto live = dm::table(name);
+        if (live && live->size() == 1 && live->front().params == target.params &&
+            live->front().length_sectors == target.length_sectors) {
+            return (*info)->number();
+        }
+        // It belongs to a device that has gone: nothing may hold it any more.
+        if (auto removed = dm::remove(name, dm::Visibility::hidden); !removed) {
+            return tl::make_unexpected(removed.error());
+        }
+    }
+    if (auto created = dm::create(name, uuid, target, dm::Visibility::hidden); !created) {
+        return tl::make_unexpected(created.error());
+    }
+    info = dm::find(uuid);
+    if (!info || !*info) {
+        return info ? fail(Errc::io, "{} vanished while it was made", name)
+                    : tl::make_unexpected(info.error());
+    }
+    return (*info)->number();
+}
+
+Result<std::vector<dm::RaidDevices>> ensure_parts(const EngineVd& vd) {
+    std::vector<dm::RaidDevices> devices;
+    for (const auto& member : vd.members) {
+        dm::RaidDevices row;
+        if (member.role != MemberRole::absent) {
+            const auto number = device_number(member.partition);
+            if (!number) {
+                return tl::make_unexpected(number.error());
+            }
+            auto metadata = ensure_part(vd.uuid, member, dm::Part::metadata, *number);
+            auto data = metadata ? ensure_part(vd.uuid, member, dm::Part::data, *number) : metadata;
+            if (!data) {
+                return tl::make_unexpected(data.error());
+            }
+            row = {*metadata, *data, member.role == MemberRole::rebuild_fresh};
+        }
+        devices.push_back(row);
+    }
+    return devices;
+}
+
+/// Removes member devices of the VD that its live table does not name.
+Result<void> remove_orphans(const Uuid& vd, const std::vector<dm::RaidDevices>& devices) {
+    std::set<std::string> used;
+    for (const auto& device : devices) {
+        used.insert(device.metadata);
+        used.insert(device.data);
+    }
+    const auto parts = dm::list(fmt::format("{}{}", dm::part_prefix, vd.str()));
+    if (!parts) {
+        return tl::make_unexpected(parts.error());
+    }
+    for (const auto& part : *parts) {
+        if (!used.contains(part.number())) {
+            if (auto removed = dm::remove(part.name, dm::Visibility::hidden); !removed) {
+                return removed;
+            }
+        }
+    }
+    return {};
+}
+
+Result<std::vector<dm::RaidDevices>> live_devices(const std::string& name) {
+    const auto table = dm::table(name);
+    if (!table) {
+        return tl::make_unexpected(table.error());
+    }
+    if (table->size() != 1 || table->front().type != "raid") {
+        return fail(Errc::io, "{} has a table that Perch did not make", name);
+    }
+    return dm::parse_raid_devices(table->front().params);
+}
+
+bool same_devices(const std::vector<dm::RaidDevices>& a, const std::vector<dm::RaidDevices>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+        return x.metadata == y.metadata && x.data == y.data;
+    });
+}
+
+/// Swaps the table of a running VD. The load may fail (the kernel checks the members there) and
+/// then nothing has changed; between suspend and resume nothing happens but the swap.
+Result<void> swap_table(const std::string& name, const dm::Target& target) {
+    if (auto loaded = dm::load(name, target); !loaded) {
+        return loaded;
+    }
+    if (auto suspended = dm::suspend(name); !suspended) {
+        const auto cleared = dm::clear(name);
+        return cleared ? suspended : cleared;
+    }
+    return dm::resume(name, dm::Visibility::published);
+}
+
+}  // namespace
+
+Result<void> DmEngine::apply(const EngineVd& vd) {
+    const auto info = dm::find(dm::vd_uuid(vd.uuid));
+    if (!info) {
+        return tl::make_unexpected(info.error());
+    }
+    const auto devices = ensure_parts(vd);
+    if (!devices) {
+        return tl::make_unexpected(devices.error());
+    }
+    const dm::Target target{0, vd.vd_bytes / sector_bytes, "raid",
+                            dm::raid5_params(vd.strip_bytes, *devices)};
+    if (!*info || !(*info)->live_table) {
+        if (*info) {  // made but never loaded: a kill in the middle of a create
+            if (auto removed = dm::remove((*info)->name, dm::Visibility::published); !removed) {
+                return removed;
+            }
+        }
+        return dm::create(dm::vd_name(vd.name), dm::vd_uuid(vd.uuid), target,
+                          dm::Visibility::published);
+    }
+    const auto live = live_devices((*info)->name);
+    if (!live) {
+        return tl::make_unexpected(live.error());
+    }
+    if (!same_devices(*live, *devices)) {
+        if (auto swapped = swap_table((*info)->name, target); !swapped) {
+            return swapped;
+        }
+    }
+    return remove_orphans(vd.uuid, *devices);
+}
+
+Result<void> DmEngine::stop(const Uuid& vd) {
+    const auto info = dm::find(dm::vd_uuid(vd));
+    if (!info) {
+        return tl::make_unexpected(info.error());
+    }
+    if (*info) {
+        if (auto removed = dm::remove((*info)->name, dm::Visibility::published); !removed) {
+            return removed;
+        }
+    }
+    return remove_orphans(vd, {});
+}
+
+Result<std::optional<EngineStatus>> DmEngine::status(const Uuid& vd) {
+    const auto info = dm::find(dm::vd_uuid(vd));
+    if (!info) {
+        return tl::make_unexpected(info.error());
+    }
+    if (!*info || !(*info)->live_table) {
+        return std::optional<EngineStatus>();
+    }
+    const auto lines = dm::status((*info)->name);
+    if (!lines) {
+        return tl::make_unexpected(lines.error());
+    }
+    if (lines->size() != 1 || lines->front().type != "raid") {
+        return fail(Errc::io, "{} has a table that Perch did not make", (*info)->name);
+    }
+    return dm::parse_raid_status(lines->front().params).map([&](EngineStatus status) {
+        status.kernel_name = fmt::format("dm-{}", (*info)->minor);
+        status.kernel_device = "/dev/" + status.kernel_name;
+        status.suspended = (*info)->suspended;
+        status.open_count = (*info)->open_count;
+        return std::optional(status);
+    });
+}
+
+Result<std::vector<Uuid>> DmEngine::running() {
+    return dm::list(dm::vd_prefix).map([](const std::vector<dm::Info>& infos) {
+        std::vector<Uuid> vds;
+        for (const auto& info : infos) {
+            if (const auto uuid = Uuid::parse(info.uuid.substr(dm::vd_prefix.size()))) {
+                vds.push_back(*uuid);
+            }
+        }
+        return vds;
+    });
+}
+
+Result<int> DmEngine::resume_suspended() {
+    int resumed = 0;
+    for (const auto& [prefix, visibility] :
+         {std::pair{dm::part_prefix, dm::Visibility::hidden},
+          std::pair{dm::vd_prefix, dm::Visibility::published}}) {
+        const auto infos = dm::list(prefix);
+        if (!infos) {
+            return tl::make_unexpected(infos.error());
+        }
+        for (const auto& info : *infos) {
+            if (info.suspended) {
+                if (auto done = dm::resume(info.name, visibility); !done) {
+                    return tl::make_unexpected(done.error());
+                }
+                ++resumed;
+            }
+        }
+    }
+    return resumed;
+}
+
+Result<std::optional<MemberRecord>> DmEngine::decode_record(
+    std::span<const std::byte> metadata) const {
+    return dm::decode_superblock(metadata);
+}
+
+}  // namespace perch

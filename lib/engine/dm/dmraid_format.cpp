@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/dm/dmraid_format.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "util/units.hpp"
+
+namespace perch::dm {
+
+namespace {
+
+/// md's own ceiling is 200 MB/s by default, a tenth of what a drive can do; KiB/s per member.
+constexpr int max_recovery_rate = 4'000'000;
+
+std::vector<std::string_view> split(std::string_view text) {
+    std::vector<std::string_view> words;
+    while (true) {
+        const auto start = text.find_first_not_of(' ');
+        if (start == std::string_view::npos) {
+            return words;
+        }
+        text.remove_prefix(start);
+        const auto end = std::min(text.find(' '), text.size());
+        words.push_back(text.substr(0, end));
+        text.remove_prefix(end);
+    }
+}
+
+template <typename T>
+bool to_number(std::string_view text, T& value) {
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && rest == text.data() + text.size();
+}
+
+struct RaidSuperblock {  // struct dm_raid_superblock
+    std::uint32_t magic;
+    std::uint32_t compat_features;
+    std::uint32_t num_devices;
+    std::uint32_t array_position;
+    std::uint64_t events;
+    std::uint64_t failed_devices;
+    std::uint64_t disk_recovery_offset;
+    std::uint64_t array_resync_offset;
+};
+constexpr std::uint32_t raid_magic = 0x64526D44;  // "DmRd"
+constexpr std::uint64_t recovered = UINT64_MAX;   // MaxSector: nothing left to recover
+constexpr int max_recorded_rows = 64;
+
+EngineTask parse_task(std::string_view action) {
+    constexpr std::array<std::pair<std::string_view, EngineTask>, 6> names{
+        {{"idle", EngineTask::none},
+         {"frozen", EngineTask::none},
+         {"resync", EngineTask::resync},
+         {"recover", EngineTask::rebuild},
+         {"check", EngineTask::check},
+         {"repair", EngineTask::check}}};
+    const auto* found = std::find_if(names.begin(), names.end(),
+                                     [&](const auto& row) { return row.first == action; });
+    return found == names.end() ? EngineTask::other : found->second;
+}
+
+/// During a resync dm-raid prints 'a' for every member although all are trusted.
+MemberHealth parse_health(char letter, EngineTask task) {
+    switch (letter) {
+        case 'A':
+            return MemberHealth::in_sync;
+        case 'a':
+            return task == EngineTask::resync ? MemberHealth::in_sync : MemberHealth::rebuilding;
+        case '-':
+            return MemberHealth::absent;
+        default:
+            return MemberHealth::failed;
+    }
+}
+
+}  // namespace
+
+std::string raid5_params(std::uint64_t strip_bytes, const std::vector<RaidDevices>& devices) {
+    std::string options = fmt::format("{}", strip_bytes / sector_bytes);
+    int words = 1;
+    for (std::size_t row = 0; row < devices.size(); ++row) {
+        if (devices[row].rebuild) {
+            options += fmt::format(" rebuild {}", row);
+            words += 2;
+        }
+    }
+    options += fmt::format(" max_recovery_rate {}", max_recovery_rate);
+    words += 2;
+    std::string line = fmt::format("raid5_ls {} {} {}", words, options, devices.size());
+    for (const auto& device : devices) {
+        line += device.data.empty() ? " - -" : fmt::format(" {} {}", device.metadata, device.data);
+    }
+    return line;
+}
+
+Result<std::vector<RaidDevices>> parse_raid_devices(std::string_view params) {
+    const auto words = split(params);
+    std::size_t options = 0;
+    std::size_t count = 0;
+    if (words.size() < 3 || !to_number(words[1], options) || options > words.size() ||
+        words.size() < options + 3 || !to_number(words[2 + options], count) ||
+        words.size() != 3 + options + 2 * count) {
+        return fail(Errc::io, "unexpected dm-raid table '{}'", params);
+    }
+    std::vector<RaidDevices> devices;
+    const auto name = [](std::string_view word) {
+        return word == "-" ? std::string() : std::string(word);
+    };
+    for (std::size_t i = 3 + options; i < words.size(); i += 2) {
+        devices.push_back({name(words[i]), name(words[i + 1]), false});
+    }
+    return devices;
+}
+
+Result<EngineStatus> parse_raid_status(std::string_view params) {
+    // <type> <#devices> <health> <done>/<total> <action> <mismatches> …
+    const auto words = split(params);
+    EngineStatus status;
+    std::size_t count = 0;
+    if (words.size() < 6 || !to_number(words[1], count) || words[2].size() != count ||
+        !to_number(words[5], status.mismatches)) {
+        return fail(Errc::io, "unexpected dm-raid status '{}'", params);
+    }
+    const auto slash = words[3].find('/');
+    if (slash == std::string_view::npos ||
+        !to_number(words[3].substr(0, slash), status.task_done_sectors) ||
+        !to_number(words[3].substr(slash + 1), status.task_total_sectors)) {
+        return fail(Errc::io, "unexpected dm-raid progress '{}'", words[3]);
+    }
+    status.task = parse_task(words[4]);
+    for (const char letter : words[2]) {
+        status.members.push_back(parse_health(letter, status.task));
+    }
+    return status;
+}
+
+Result<std::optional<MemberRecord>> decode_superblock(std::span<const std::byte> bytes) {
+    if (bytes.size() < sizeof(RaidSuperblock)) {
+        return fail(Errc::corrupt, "dm-raid superblock cut short at {} bytes", bytes.size());
+    }
+    const auto raw = load<RaidSuperblock>(bytes);
+    if (raw.magic == 0) {
+        return std::optional<MemberRecord>();
+    }
+    if (le32toh(raw.magic) != raid_magic) {
+        return fail(Errc::corrupt, "no dm-raid superblock where one was expected");
+    }
+    MemberRecord record;
+    record.events = le64toh(raw.events);
+    const auto offset = le64toh(raw.disk_recovery_offset);
+    record.rebuilt = offset == recovered;
+    record.rebuilt_sectors = record.rebuilt ? 0 : offset;
+    const auto failed = le64toh(raw.failed_devices);
+    for (int row = 0; row < max_recorded_rows; ++row) {
+        if ((failed >> row & 1U) != 0) {
+            record.failed_rows.push_back(row);
+        }
+    }
+    return std::optional(record);
+}
+
+}  // namespace perch::dm

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The text and the bytes of the kernel's dm-raid target: table line, status line, superblock.
+// Sources: Documentation/admin-guide/device-mapper/dm-raid.rst and drivers/md/dm-raid.c (6.1).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace perch::dm {
+
+/// Device numbers ("253:4") of one member's parts; empty strings for an absent member.
+struct RaidDevices {
+    std::string metadata;
+    std::string data;
+    bool rebuild = false;  ///< start its rebuild from the beginning
+    bool operator==(const RaidDevices&) const = default;
+};
+
+/// The parameters of a raid5_ls table line.
+std::string raid5_params(std::uint64_t strip_bytes, const std::vector<RaidDevices>& devices);
+/// The devices that a table line names, by row ("rebuild" is not read back).
+Result<std::vector<RaidDevices>> parse_raid_devices(std::string_view params);
+/// Fills members, task and mismatches from a status line.
+Result<EngineStatus> parse_raid_status(std::string_view params);
+/// nullopt: zeros, a member that dm-raid has not written yet. Errc::corrupt: something else.
+Result<std::optional<MemberRecord>> decode_superblock(std::span<const std::byte> bytes);
+
+}  // namespace perch::dm

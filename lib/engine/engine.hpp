@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What runs virtual drives. One interface for the kernel (engine/dm) and, later, the simulation.
+//
+// An engine is told the whole of what should run and makes it so; it decides nothing. All calls may
+// wait for the kernel and for drives: they belong on perchd's dm worker, never on its loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "util/bytes.hpp"
+#include "util/error.hpp"
+#include "util/uuid.hpp"
+
+namespace perch {
+
+/// How a member takes part.
+enum class MemberRole {
+    absent,            ///< a hole: degraded
+    in_sync,           ///< trusted
+    rebuild_fresh,     ///< empty metadata: rebuild from the start
+    rebuild_continue,  ///< its metadata says how far the rebuild came
+};
+
+struct EngineMember {
+    MemberRole role = MemberRole::absent;
+    Uuid instance;
+    std::string partition;  ///< "/dev/nvme3n1p1"; unused when absent
+    std::uint64_t metadata_offset = 0;  ///< bytes in the partition
+    std::uint64_t metadata_bytes = 0;
+    std::uint64_t data_offset = 0;
+    std::uint64_t data_bytes = 0;
+};
+
+/// A VD as it should run.
+struct EngineVd {
+    Uuid uuid;
+    std::string name;
+    std::uint64_t strip_bytes = 0;
+    std::uint64_t vd_bytes = 0;
+    std::vector<EngineMember> members;  ///< by row
+};
+
+/// How the engine sees one member of a running VD.
+enum class MemberHealth { in_sync, rebuilding, failed, absent };
+enum class EngineTask { none, resync, rebuild, check, other };
+
+struct EngineStatus {
+    std::string kernel_device;  ///< "/dev/dm-8"
+    std::string kernel_name;    ///< "dm-8"
+    bool suspended = false;
+    int open_count = 0;
+    std::vector<MemberHealth> members;  ///< by row
+    EngineTask task = EngineTask::none;
+    std::uint64_t task_done_sectors = 0;
+    std::uint64_t task_total_sectors = 0;
+    std::uint64_t mismatches = 0;
+};
+
+/// What a member's own metadata proves.
+struct MemberRecord {
+    std::uint64_t events = 0;        ///< grows with each change of the array's state
+    bool rebuilt = false;            ///< its content is complete
+    std::uint64_t rebuilt_sectors = 0;  ///< how far a rebuild came
+    std::vector<int> failed_rows;    ///< members that this record says have failed
+    bool operator==(const MemberRecord&) const = default;
+};
+
+class Engine {
+  public:
+    Engine() = default;
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+    virtual ~Engine() = default;
+
+    /// Makes the VD run with exactly these members: creates it, or changes the running one. Doing
+    /// it again changes nothing. Errc::io with the kernel's reason when it refuses.
+    virtual Result<void> apply(const EngineVd& vd) = 0;
+    /// Stops the VD and removes what lies below it. Not running is no error. Errc::in_use: open.
+    virtual Result<void> stop(const Uuid& vd) = 0;
+    /// nullopt: it does not run.
+    virtual Result<std::optional<EngineStatus>> status(const Uuid& vd) = 0;
+    /// The VDs of ours that run, also those that no configuration knows.
+    virtual Result<std::vector<Uuid>> running() = 0;
+    /// Resumes every device of ours that is suspended: what a killed perchd may have left. Returns
+    /// how many there were.
+    virtual Result<int> resume_suspended() = 0;
+
+    /// Reads a member's metadata, given the first 4 KiB of its metadata extent. nullopt: none.
+    [[nodiscard]] virtual Result<std::optional<MemberRecord>> decode_record(
+        std::span<const std::byte> metadata) const = 0;
+};
+
+}  // namespace perch

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The label: whose drive this is (kmod/uapi/perch_format.h, struct perch_label).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "layout/drive_layout.hpp"
+#include "ondisk/block_device.hpp"
+#include "util/uuid.hpp"
+
+namespace perch {
+
+struct Label {
+    Uuid controller;
+    Uuid drive;  ///< fresh each time a drive is taken
+    std::uint64_t device_bytes = 0;
+    PartitionLayout partition;
+    std::uint32_t logical_block_bytes = 512;
+    bool operator==(const Label&) const = default;
+};
+
+/// The 4096 bytes of a label.
+Bytes encode_label(const Label& label);
+/// Errc::not_found: no label here. Errc::corrupt: magic but a wrong checksum or nonsense.
+/// Errc::incompatible: a newer version's.
+Result<Label> decode_label(std::span<const std::byte> bytes);
+
+/// Writes both copies, the edges around them zeroed, and empties the configuration slots. The front
+/// copy, which is what discovery looks at first, is written last.
+Result<void> write_label(BlockDevice& drive, const Label& label);
+/// Reads the front copy, else the back copy, for a partition at that place. nullopt: neither is
+/// there.
+Result<std::optional<Label>> read_label(BlockDevice& drive, const PartitionLayout& partition);
+
+}  // namespace perch

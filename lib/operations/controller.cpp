@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Looking and reconciling; the crash argument is in controller.hpp. What an administrator asks for
+// is in controller_requests.cpp, the picture for others in controller_snapshot.cpp.
+#include "operations/controller.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "uapi/perch_format.h"
+#include "util/units.hpp"
+
+namespace perch {
+
+namespace {
+
+bool same_drive(const FoundDrive& a, const FoundDrive& b) {
+    return a.identity.name == b.identity.name && a.identity.identity == b.identity.identity;
+}
+
+std::string bay(const FoundDrive& drive) {
+    return fmt::format("s{} (SN {})", drive.identity.slot, drive.identity.serial);
+}
+
+/// After a crash in the middle of a create the engine may run a VD with all members in sync before
+/// dm-raid's first superblock; only a record that says so confirms a rebuild.
+bool rebuild_proven(const EngineStatus& status, std::size_t row,
+                    const std::optional<MemberRecord>& record) {
+    return status.task == EngineTask::none && status.members[row] == MemberHealth::in_sync &&
+           record && record->rebuilt;
+}
+
+}  // namespace
+
+Clock Clock::system() {
+    return {[] {
+                return std::chrono::duration<double>(
+                           std::chrono::steady_clock::now().time_since_epoch())
+                    .count();
+            },
+            [] {
+                return std::chrono::duration_cast<std::chrono::seconds>(
+                           std::chrono::system_clock::now().time_since_epoch())
+                    .count();
+            }};
+}
+
+Controller::Controller(DriveAccess& drives, Engine& engine, EventSink& events, Clock clock,
+                       ControllerPolicy policy)
+    : access_(drives),
+      engine_(engine),
+      events_(events),
+      clock_(std::move(clock)),
+      policy_(policy) {}
+
+Result<void> Controller::start() {
+    last_arrival_ = clock_.steady_seconds();
+    const auto resumed = engine_.resume_suspended();
+    if (!resumed) {
+        return tl::make_unexpected(resumed.error());
+    }
+    if (*resumed > 0) {
+        events_.emit(EventKind::resumed_suspended,
+                     fmt::format("{} device-mapper devices were left suspended by a daemon that "
+                                 "was killed; they were resumed.",
+                                 *resumed));
+    }
+    refresh();
+    return {};
+}
+
+void Controller::refresh() {
+    look();
+    if (refusal_) {
+        return;
+    }
+    update_drive_places();
+    std::vector<int> ids;
+    for (const auto& vd : configuration_.vds) {
+        ids.push_back(vd.id);
+    }
+    for (const int id : ids) {
+        refresh_vd(id);
+    }
+}
+
+void Controller::look() {
+    auto before = std::move(drives_);
+    drives_ = access_.look();
+    note_arrivals(before);
+    auto chosen = choose_configuration(drives_);
+    const bool older = !configuration_.id.is_nil() &&
+                       chosen.configuration.sequence < configuration_.sequence;
+    if (chosen.refusal && refusal_ != chosen.refusal) {
+        events_.emit(EventKind::configuration_trouble, *chosen.refusal);
+    }
+    refusal_ = chosen.refusal;
+    // Drives that are away must not take us back to an older state.
+    if (!older) {
+        configuration_ = std::move(chosen.configuration);
+    }
+    std::erase_if(runtimes_, [&](const auto& entry) {
+        return std::none_of(configuration_.vds.begin(), configuration_.vds.end(),
+                            [&](const auto& vd) { return vd.uuid == entry.first; });
+    });
+}
+
+void Controller::note_arrivals(const std::vector<FoundDrive>& before) {
+    const auto had = [](const std::vector<FoundDrive>& list, const FoundDrive& drive) {
+        return std::any_of(list.begin(), list.end(),
+                           [&](const auto& other) { return same_drive(other, drive); });
+    };
+    for (const auto& drive : drives_) {
+        if (!had(before, drive)) {
+            last_arrival_ = clock_.steady_seconds();
+            if (looked_) {
+                events_.emit(EventKind::drive_inserted,
+                             fmt::format("{} was inserted: {}, {}.", bay(drive),
+                                         drive.identity.model,
+                                         format_size(drive.identity.size_bytes)));
+            }
+        }
+    }
+    for (const auto& drive : before) {
+        if (!had(drives_, drive)) {
+            events_.emit(EventKind::drive_removed, fmt::format("{} is gone.", bay(drive)));
+        }
+    }
+    looked_ = true;
+}
+
+void Controller::update_drive_places() {
+    auto next = configuration_;
+    for (const auto& drive : drives_) {
+        if (drive.label && find_drive(configuration_, drive.label->drive) != nullptr) {
+            upsert_drive(next, config_drive(drive, drive.label->drive));
+        }
+    }
+    if (!(next == configuration_)) {
+        // A slot is shown, never relied on: a failure here is no reason to stop.
+        if (auto done = commit(next); !done) {
+            events_.emit(EventKind::configuration_trouble, done.error().message);
+        }
+    }
+}
+
+void Controller::refresh_vd(int id) {
+    const auto* vd = find_vd(configuration_, id);
+    const auto uuid = vd->uuid;
+    if (vd->deleting) {
+        if (auto done = finish_delete(id); !done) {
+            runtimes_[uuid].reason = "its deletion waits: " + done.error().message;
+        }
+        return;
+    }
+    auto& runtime = runtimes_[uuid];
+    const auto status = engine_.status(uuid);
+    if (!status) {
+        runtime.reason = status.error().message;
+        return;
+    }
+    runtime.status = *status;
+    runtime.reason.clear();
+    if (runtime.status) {
+        reconcile_running(id);
+    } else {
+        try_start(id);
+    }
+    update_progress(runtime);
+    note_state(*find_vd(configuration_, id));
+}
+
+MemberRecords Controller::read_records(const ConfigVd& vd) {
+    MemberRecords records(vd.members.size());
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        const auto& member = vd.members[row];
+        const auto* drive = find_by_uuid(drives_, member.drive);
+        if (drive == nullptr || !takes_part(member.state)) {
+            continue;
+        }
+        const auto bytes =
+            access_.read(drive->identity, drive->label->partition.offset + member.metadata_offset,
+                         PERCH_METADATA_UNIT);
+        const auto record = bytes.and_then([&](const Bytes& raw) {
+            return engine_.decode_record(raw);
+        });
+        if (record) {
+            records[row] = *record;
+        } else {
+            events_.emit(EventKind::drive_trouble,
+                         fmt::format("{}: {}", bay(*drive), record.error().message));
+        }
+    }
+    return records;
+}
+
+void Controller::try_start(int id) {
+    const auto vd = *find_vd(configuration_, id);
+    auto& runtime = runtimes_[vd.uuid];
+    runtime.records = read_records(vd);
+    const auto plan = plan_assembly(configuration_, vd, drives_, runtime.records);
+    runtime.reason = plan.reason;
+    if (plan.readiness == Readiness::impossible) {
+        return;
+    }
+    if (plan.readiness == Readiness::degraded) {
+        const auto left =
+            last_arrival_ + policy_.degraded_wait_seconds - clock_.steady_seconds();
+        if (!policy_.start_degraded || left > 0) {
+            runtime.reason += policy_.start_degraded
+                                  ? fmt::format("; it starts degraded in {:.0f} s", left)
+                                  : "; a degraded start is not allowed here";
+            return;
+        }
+        // Durable before the first write: whoever was away must never be believed again.
+        auto next = configuration_;
+        for (const auto& drop : plan.drops) {
+            find_vd(next, id)->members[static_cast<std::size_t>(drop.row)].state = drop.state;
+        }
+        if (auto done = commit(next); !done) {
+            runtime.reason = "cannot record the degraded start: " + done.error().message;
+            return;
+        }
+    }
+    if (auto done = engine_.apply(plan.vd); !done) {
+        runtime.reason = done.error().message;
+        return;
+    }
+    if (const auto status = engine_.status(vd.uuid); status) {
+        runtime.status = *status;
+    }
+    if (plan.readiness == Readiness::degraded) {
+        events_.emit(EventKind::vd_started_degraded,
+                     fmt::format("{} was started degraded ({}). It survives 0 more drive failures. "
+                                 "Replace the drive or bring it back, then start its rebuild.",
+                                 vd_title(vd), plan.reason));
+    } else {
+        events_.emit(EventKind::vd_started, fmt::format("{} was started.", vd_title(vd)));
+    }
+    runtime.reason.clear();
+}
+
+void Controller::reconcile_running(int id) {
+    auto next = configuration_;
+    auto& vd = *find_vd(next, id);
+    auto& runtime = runtimes_[vd.uuid];
+    const auto& status = *runtime.status;
+    runtime.records = read_records(vd);
+    if (status.members.size() != vd.members.size()) {
+        runtime.reason = "the kernel runs it with another number of members than configured";
+        return;
+    }
+    // A second loss is not recorded: the last in-sync set must stay recognisable.
+    std::size_t trusted = 0;
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        trusted += vd.members[row].state == MemberState::online &&
+                           status.members[row] == MemberHealth::in_sync &&
+                           find_by_uuid(drives_, vd.members[row].drive) != nullptr
+                       ? 1
+                       : 0;
+    }
+    const bool enough = trusted + 1 >= vd.members.size();
+    std::vector<std::pair<EventKind, std::string>> notes;
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        auto& member = vd.members[row];
+        const auto health = status.members[row];
+        const auto* drive = find_by_uuid(drives_, member.drive);
+        const auto title = drive_title(member.drive);
+        if (!takes_part(member.state)) {
+            continue;
+        }
+        if (drive == nullptr) {
+            if (enough) {
+                member.state = MemberState::missing;
+                notes.emplace_back(EventKind::drive_removed,
+                                   fmt::format("{} is gone and was dropped from {}.", title,
+                                               vd_title(vd)));
+            }
+        } else if (health == MemberHealth::failed) {
+            if (enough) {
+                member.state = MemberState::failed;
+                notes.emplace_back(
+                    EventKind::drive_failed,
+                    fmt::format("{} failed: the kernel dropped it from {} for errors. Replace it.",
+                                title, vd_title(vd)));
+            }
+        } else if (member.state == MemberState::candidate &&
+                   rebuild_proven(status, row, runtime.records[row])) {
+            member.state = MemberState::online;
+            notes.emplace_back(EventKind::rebuild_done,
+                               fmt::format("The rebuild of {} onto {} is done.", vd_title(vd),
+                                           title));
+        }
+    }
+    if (!(next == configuration_)) {
+        if (auto done = commit(next); !done) {
+            runtime.reason = done.error().message;
+            return;
+        }
+        for (const auto& [kind, text] : notes) {
+            events_.emit(kind, text);
+        }
+    }
+    if (!enough) {
+        runtime.reason =
+            "more members are gone than RAID5 survives. Bring back the drives that were there "
+            "last; nothing more is recorded until then";
+        return;
+    }
+    if (auto done = apply(id); !done) {
+        runtime.reason = done.error().message;
+    }
+}
+
+/// Makes the engine run what the configuration says and looks at the result.
+Result<void> Controller::apply(int id) {
+    const auto& vd = *find_vd(configuration_, id);
+    auto& runtime = runtimes_[vd.uuid];
+    if (runtime.records.size() != vd.members.size()) {
+        runtime.records = read_records(vd);
+    }
+    if (auto done = engine_.apply(engine_vd(vd, drives_, runtime.records)); !done) {
+        return done;
+    }
+    return engine_.status(vd.uuid).map([&](const std::optional<EngineStatus>& status) {
+        runtime.status = status;
+    });
+}
+
+/// Writes the next state to every drive of the controller. It counts once more than half of them
+/// have it durably.
+Result<void> Controller::commit(Configuration next) {
+    next.sequence = configuration_.sequence;
+    next.id = configuration_.id;
+    next = successor(next);
+    std::vector<FoundDrive> targets;
+    for (const auto& drive : drives_) {
+        if (drive.answered && drive.label && drive.label->controller == next.controller) {
+            targets.push_back(drive);
+        }
+    }
+    const auto answers = access_.write_configuration(targets, next);
+    std::size_t good = 0;
+    std::string trouble;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+        if (answers[i]) {
+            ++good;
+            continue;
+        }
+        trouble = fmt::format("{}: {}", bay(targets[i]), answers[i].error().message);
+        events_.emit(EventKind::drive_trouble, trouble);
+    }
+    if (good * 2 <= targets.size()) {
+        return fail(Errc::io, "the configuration could be written to {} of {} drives only. {}",
+                    good, targets.size(), trouble);
+    }
+    configuration_ = std::move(next);
+    return {};
+}
+
+Result<void> Controller::finish_delete(int id) {
+    const auto vd = *find_vd(configuration_, id);
+    if (auto stopped = engine_.stop(vd.uuid); !stopped) {
+        return stopped;
+    }
+    if (auto wiped = wipe(vd); !wiped) {
+        return wiped;
+    }
+    auto next = configuration_;
+    std::erase_if(next.vds, [&](const auto& other) { return other.id == id; });
+    next.tombstones.push_back(vd.uuid);
+    std::vector<Uuid> present;
+    for (const auto& drive : drives_) {
+        if (drive.label) {
+            present.push_back(drive.label->drive);
+        }
+    }
+    forget_absent_drives(next, present);
+    if (auto done = commit(next); !done) {
+        return done;
+    }
+    runtimes_.erase(vd.uuid);
+    events_.emit(EventKind::vd_deleted, fmt::format("{} was deleted.", vd_title(vd)));
+    return {};
+}
+
+void Controller::note_state(const ConfigVd& vd) {
+    auto& runtime = runtimes_[vd.uuid];
+    const auto state = vd_state(vd);
+    if (runtime.seen && state == runtime.last_state) {
+        return;
+    }
+    const bool known = runtime.seen;
+    runtime.seen = true;
+    runtime.last_state = state;
+    if (state == VdState::degraded) {
+        // Also when we come up and find it so: still degraded is still worth an event.
+        events_.emit(EventKind::vd_degraded,
+                     fmt::format("{} is Degraded and survives {} more drive failures.",
+                                 vd_title(vd), survives(vd)));
+    } else if (state == VdState::offline) {
+        events_.emit(EventKind::vd_offline,
+                     fmt::format("{} is Offline: {}.", vd_title(vd), runtime.reason));
+    } else if (known) {
+        events_.emit(EventKind::vd_optimal, fmt::format("{} is Optimal.", vd_title(vd)));
+    }
+}
+
+void Controller::update_progress(Runtime& runtime) const {
+    const auto task = runtime.status ? runtime.status->task : EngineTask::none;
+    auto& progress = runtime.progress;
+    const auto now = clock_.steady_seconds();
+    if (task != progress.task) {
+        if (progress.task == EngineTask::resync && task == EngineTask::none && runtime.status) {
+            events_.emit(EventKind::resync_done, "A resync is done: parity matches everywhere.");
+        }
+        progress = {task, now, runtime.status ? runtime.status->task_done_sectors : 0, 0, 0};
+    }
+    if (runtime.status) {
+        progress.seconds = now - progress.started;
+        progress.sectors = runtime.status->task_done_sectors > progress.started_sectors
+                               ? runtime.status->task_done_sectors - progress.started_sectors
+                               : 0;
+    }
+}
+
+VdState Controller::vd_state(const ConfigVd& vd) const {
+    const auto* runtime = runtime_of(vd);
+    if (runtime == nullptr || !runtime->status) {
+        return VdState::offline;
+    }
+    std::size_t good = 0;
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        good += vd.members[row].state == MemberState::online &&
+                        row < runtime->status->members.size() &&
+                        runtime->status->members[row] == MemberHealth::in_sync &&
+                        find_by_uuid(drives_, vd.members[row].drive) != nullptr
+                    ? 1
+                    : 0;
+    }
+    if (good == vd.members.size()) {
+        return VdState::optimal;
+    }
+    return good + 1 == vd.members.size() ? VdState::degraded : VdState::offline;
+}
+
+int Controller::survives(const ConfigVd& vd) const {
+    const auto* runtime = runtime_of(vd);
+    // While parity is being made consistent a lost member's content cannot be computed everywhere.
+    const bool resync = runtime != nullptr && runtime->status &&
+                        runtime->status->task == EngineTask::resync;
+    return vd_state(vd) == VdState::optimal && !resync ? 1 : 0;
+}
+
+const Controller::Runtime* Controller::runtime_of(const ConfigVd& vd) const {
+    const auto found = runtimes_.find(vd.uuid);
+    return found == runtimes_.end() ? nullptr : &found->second;
+}
+
+std::string Controller::vd_title(const ConfigVd& vd) const {
+    return fmt::format("v{} ({})", vd.id, vd.name);
+}
+
+std::string Controller::drive_title(const Uuid& drive) const {
+    const auto* known = find_drive(configuration_, drive);
+    return known == nullptr ? drive.str() : describe_drive(*known);
+}
+
+bool Controller::all_started() const {
+    return !refusal_ && std::all_of(configuration_.vds.begin(), configuration_.vds.end(),
+                                    [&](const auto& vd) {
+                                        const auto* runtime = runtime_of(vd);
+                                        return runtime != nullptr && runtime->status;
+                                    });
+}
+
+bool Controller::busy() const {
+    return std::any_of(runtimes_.begin(), runtimes_.end(), [](const auto& entry) {
+        return entry.second.status && entry.second.status->task != EngineTask::none;
+    });
+}
+
+}  // namespace perch

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The Redfish service as a function from request to response; the socket is http/server's.
+//
+// It reads one immutable snapshot per request and never waits: a change is handed to the Backend,
+// which answers with the number of the task that carries it out (DSP0266: 202 and a task monitor).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/snapshot.hpp"
+#include "operations/controller.hpp"
+
+namespace perch::redfish {
+
+struct Request {
+    std::string method;
+    std::string target;  ///< path and query
+    std::string body;
+    bool may_change = false;  ///< the peer is root or in group perch
+};
+
+struct Response {
+    unsigned status = 200;
+    std::map<std::string, std::string> headers;
+    std::string body;  ///< JSON, or empty
+};
+
+/// What the service needs of perchd.
+class Backend {
+  public:
+    using Operation = std::function<Result<std::string>(Controller&)>;  ///< URI of what it made
+
+    Backend() = default;
+    Backend(const Backend&) = delete;
+    Backend& operator=(const Backend&) = delete;
+    virtual ~Backend() = default;
+
+    [[nodiscard]] virtual std::shared_ptr<const Snapshot> snapshot() const = 0;
+    [[nodiscard]] virtual std::vector<Event> events(std::uint64_t after, std::size_t latest) = 0;
+    /// Queues an operation and returns the task's number.
+    virtual std::uint64_t submit(const std::string& name, Operation operation) = 0;
+};
+
+inline constexpr const char* storage_uri = "/redfish/v1/Systems/1/Storage/c0";
+inline constexpr const char* snapshot_uri = "/redfish/v1/Oem/Perch/Snapshot";
+
+class Service {
+  public:
+    explicit Service(Backend& backend) : backend_(backend) {}
+
+    Response handle(const Request& request);
+    /// For a GET of the snapshot with ?after=N: the N to wait for to pass. Malformed is absent.
+    [[nodiscard]] static std::optional<std::uint64_t> awaited_generation(const Request& request);
+
+  private:
+    Backend& backend_;
+};
+
+/// The body and status of an error (DSP0266, "Error responses").
+Response error_response(const Error& error);
+
+}  // namespace perch::redfish

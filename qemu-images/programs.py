@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Builds Perch for the guests: an install tree of the release preset."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import debs
+
+TOP = Path(__file__).resolve().parent.parent
+
+
+class BuildError(Exception):
+    """Perch did not build; the text ends with what the failing command printed."""
+
+
+def build_programs() -> Path:
+    """Install what building needs, build, and install below build/guest-tree; returns that directory.
+
+    The tree is replaced in one step, so that a guest being started meanwhile sees the old or the new one.
+    """
+    debs.install(TOP / "packaging" / "build-deps.txt")
+    debs.install(TOP / "qemu-images" / "packages.txt")
+    print("Building Perch", flush=True)
+    _run(["cmake", "--preset", "release"])
+    _run(["cmake", "--build", "--preset", "release"])
+    final = TOP / "build" / "guest-tree"
+    with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="guest-tree-") as work:
+        fresh, old = Path(work) / "new", Path(work) / "old"
+        fresh.mkdir()
+        _run(["env", f"DESTDIR={fresh}", "cmake", "--install", "build/release", "--strip"])
+        if final.exists():
+            final.rename(old)
+        fresh.rename(final)
+        shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    if result.returncode:
+        raise BuildError(f"`{' '.join(command)}` failed:\n{result.stdout[-8000:]}")
