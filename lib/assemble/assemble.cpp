@@ -84,6 +84,25 @@ std::string missing_text(const Configuration& configuration, const ConfigVd& vd,
     return text;
 }
 
+/// How a VD that never ran, with incomplete records, starts.
+AssemblyPlan plan_first_start(const Configuration& configuration, const ConfigVd& vd,
+                              const std::vector<FoundDrive>& drives) {
+    AssemblyPlan plan;
+    plan.vd = without_members(vd);
+    plan.reset_metadata = true;
+    for (const auto& member : vd.members) {
+        const auto* drive = find_by_uuid(drives, member.drive);
+        if (drive == nullptr) {
+            plan.reason = fmt::format("it never ran and waits for all its members. Missing: {}",
+                                      missing_text(configuration, vd, drives));
+            return plan;
+        }
+        plan.vd.members.push_back(engine_member(member, *drive, MemberRole::in_sync));
+    }
+    plan.readiness = Readiness::complete;
+    return plan;
+}
+
 }  // namespace
 
 bool takes_part(MemberState state) {
@@ -136,6 +155,9 @@ ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives) 
 
 AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& vd,
                            const std::vector<FoundDrive>& drives, const MemberRecords& records) {
+    if (!vd.started && std::find(records.begin(), records.end(), std::nullopt) != records.end()) {
+        return plan_first_start(configuration, vd, drives);
+    }
     AssemblyPlan plan;
     plan.vd = without_members(vd);
     const auto newest = newest_events(vd, records);

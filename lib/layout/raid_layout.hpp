@@ -11,12 +11,12 @@ namespace perch {
 inline constexpr int raid5_min_members = 3;
 inline constexpr int max_members = 32;  ///< of one VD in this version
 inline constexpr std::uint64_t min_strip_bytes = 4096;
-inline constexpr std::uint64_t max_strip_bytes = 1024 * 1024;
-inline constexpr std::uint64_t default_strip_bytes = 64 * 1024;
+inline constexpr std::uint64_t max_strip_bytes = 1024ULL * 1024;
+inline constexpr std::uint64_t default_strip_bytes = 64ULL * 1024;
 
 /// dm-raid's metadata of one member: a superblock and a write-intent bitmap (dm-raid.md). 4 MiB
 /// hold a bitmap for more regions than dm-raid allows (2^21 at one bit on disk each, plus header).
-inline constexpr std::uint64_t dmraid_metadata_bytes = 4ULL * 1024 * 1024;
+inline constexpr std::uint64_t dmraid_metadata_bytes = 4ULL * 1024ULL * 1024;
 
 /// Where a VD's data and metadata lie on one member, and how large the VD is.
 struct VdLayout {

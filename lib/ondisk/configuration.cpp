@@ -106,6 +106,7 @@ json vd_to_json(const ConfigVd& vd) {
             {"block_bytes", vd.block_bytes},
             {"vd_bytes", vd.vd_bytes},
             {"created", vd.created},
+            {"started", vd.started},
             {"deleting", vd.deleting},
             {"members", members}};
 }
@@ -122,6 +123,7 @@ ConfigVd vd_from_json(const json& object) {
     object.at("block_bytes").get_to(vd.block_bytes);
     object.at("vd_bytes").get_to(vd.vd_bytes);
     object.at("created").get_to(vd.created);
+    object.at("started").get_to(vd.started);
     object.at("deleting").get_to(vd.deleting);
     for (const auto& member : object.at("members")) {
         vd.members.push_back(member_from_json(member));

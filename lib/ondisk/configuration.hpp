@@ -59,6 +59,7 @@ struct ConfigVd {
     std::uint32_t block_bytes = 512;
     std::uint64_t vd_bytes = 0;
     std::int64_t created = 0;  ///< seconds since 1970, UTC
+    bool started = false;      ///< has run once: from then on its members' own records count
     bool deleting = false;     ///< its areas are being wiped; never started again
     std::vector<ConfigMember> members;  ///< by row
     bool operator==(const ConfigVd&) const = default;

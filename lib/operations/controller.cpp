@@ -21,8 +21,8 @@ std::string bay(const FoundDrive& drive) {
     return fmt::format("s{} (SN {})", drive.identity.slot, drive.identity.serial);
 }
 
-/// After a crash in the middle of a create the engine may run a VD with all members in sync before
-/// dm-raid's first superblock; only a record that says so confirms a rebuild.
+/// dm-raid's status shows a rebuild as done a moment before it is recorded (dm-raid.md 5.2); only
+/// the member's own record confirms it.
 bool rebuild_proven(const EngineStatus& status, std::size_t row,
                     const std::optional<MemberRecord>& record) {
     return status.task == EngineTask::none && status.members[row] == MemberHealth::in_sync &&
@@ -221,13 +221,23 @@ void Controller::try_start(int id) {
             return;
         }
     }
+    if (plan.reset_metadata) {
+        if (auto done = wipe(vd); !done) {
+            runtime.reason = done.error().message;
+            return;
+        }
+    }
     if (auto done = engine_.apply(plan.vd); !done) {
         runtime.reason = done.error().message;
         return;
     }
-    if (const auto status = engine_.status(vd.uuid); status) {
-        runtime.status = *status;
+    const auto status = engine_.status(vd.uuid);
+    if (!status || !*status) {
+        runtime.reason = status ? "it stopped as soon as it was started" : status.error().message;
+        return;
     }
+    runtime.status = *status;
+    runtime.reason.clear();
     if (plan.readiness == Readiness::degraded) {
         events_.emit(EventKind::vd_started_degraded,
                      fmt::format("{} was started degraded ({}). It survives 0 more drive failures. "
@@ -236,7 +246,7 @@ void Controller::try_start(int id) {
     } else {
         events_.emit(EventKind::vd_started, fmt::format("{} was started.", vd_title(vd)));
     }
-    runtime.reason.clear();
+    reconcile_running(id);
 }
 
 void Controller::reconcile_running(int id) {
@@ -249,6 +259,7 @@ void Controller::reconcile_running(int id) {
         runtime.reason = "the kernel runs it with another number of members than configured";
         return;
     }
+    vd.started = true;
     // A second loss is not recorded: the last in-sync set must stay recognisable.
     std::size_t trusted = 0;
     for (std::size_t row = 0; row < vd.members.size(); ++row) {

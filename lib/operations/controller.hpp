@@ -9,7 +9,9 @@
 // after each of which refresh(), starting from nothing but the drives and the kernel's tables,
 // reaches either the state before the operation or the one after it:
 //   create   label and zero the drives → configuration with the VD → engine
-//            (before the configuration is written there is no VD, only labelled, unused drives)
+//            → configuration "started"
+//            (before the configuration is written there is no VD, only labelled, unused drives;
+//            before "started" a VD whose members' records are incomplete starts from zero)
 //   delete   stop in the engine → configuration "deleting" → wipe → configuration without it
 //            (once "deleting" is written, refresh() finishes the deletion; it is never started again)
 //   rebuild  zero the candidate's metadata → configuration "candidate" → engine → (rebuilt, said so
@@ -139,6 +141,7 @@ class Controller {
     Result<const FoundDrive*> found_drive(const std::string& id) const;
     Result<MemberPlace> member_place(const std::string& drive) const;
     Result<Label> ready_label(const FoundDrive& drive, bool force);
+    [[nodiscard]] const ConfigVd* find_same(const CreateRequest& request) const;
     Result<ConfigVd> plan_create(const CreateRequest& request) const;
     [[nodiscard]] Result<void> check_takeable(const FoundDrive& drive, bool force) const;
     [[nodiscard]] ConfigDrive config_drive(const FoundDrive& drive, const Uuid& uuid) const;

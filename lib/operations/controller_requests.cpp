@@ -221,10 +221,31 @@ Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
     return vd;
 }
 
+/// The VD that the request describes, if it exists already: a script that runs twice, or whose
+/// answer was lost, must not fail (and surely not delete anything).
+const ConfigVd* Controller::find_same(const CreateRequest& request) const {
+    for (const auto& vd : configuration_.vds) {
+        bool same = !request.name.empty() && vd.name == request.name && !vd.deleting &&
+                    vd.strip_bytes == request.strip_bytes &&
+                    vd.members.size() == request.drives.size();
+        for (std::size_t row = 0; same && row < vd.members.size(); ++row) {
+            const auto drive = found_drive(request.drives[row]);
+            same = drive && (*drive)->label && (*drive)->label->drive == vd.members[row].drive;
+        }
+        if (same) {
+            return &vd;
+        }
+    }
+    return nullptr;
+}
+
 Result<int> Controller::create_vd(const CreateRequest& request) {
     refresh();
     if (auto ok = check_healthy_configuration(); !ok) {
         return tl::make_unexpected(ok.error());
+    }
+    if (const auto* existing = find_same(request); existing != nullptr) {
+        return existing->id;
     }
     auto plan = plan_create(request);
     if (!plan) {

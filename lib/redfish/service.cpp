@@ -73,7 +73,7 @@ Response not_allowed(const std::string& allow, const std::string& path) {
 Response accepted(std::uint64_t task_id, const std::string& name) {
     auto response = json_response(task(TaskInfo{task_id, name, "Running", "", "", ""}), 202);
     response.headers["Location"] = fmt::format("/redfish/v1/TaskService/TaskMonitors/{}", task_id);
-    response.headers["Retry-After"] = "1";
+    response.headers.emplace("Retry-After", "1");
     return response;
 }
 

@@ -4,6 +4,7 @@
 
 #include "grammar.hpp"
 #include "handlers.hpp"
+#include "layout/raid_layout.hpp"
 #include "util/units.hpp"
 
 namespace perch::cli {
@@ -23,7 +24,8 @@ std::optional<std::string> check_name(std::string_view value) {
 
 std::optional<std::string> check_strip(std::string_view value) {
     const auto bytes = parse_strip(value);
-    if (bytes && *bytes >= 4 * KiB && *bytes <= MiB && (*bytes & (*bytes - 1)) == 0) {
+    if (bytes && *bytes >= min_strip_bytes && *bytes <= max_strip_bytes &&
+        (*bytes & (*bytes - 1)) == 0) {
         return std::nullopt;
     }
     return "a strip is 4, 8, 16, 32, 64, 128, 256, 512 or 1024 (KiB)";

@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "handlers.hpp"
+#include "layout/raid_layout.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
+#include "util/units.hpp"
 
 namespace perch::cli {
 
@@ -72,14 +74,14 @@ Properties status(const Snapshot& snapshot) {
         {}};
 }
 
-/// The limits of this version, DESIGN.md section 3 and dm-raid's.
+/// The limits of this version: one VD per drive group, no spares, no spans yet.
 Properties limits() {
     return {"Max. Supported Config",
-            {{"Max Number of VDs", std::int64_t{64}},
+            {{"Max Number of VDs", std::int64_t{240}},
              {"Max Number of Physical Drives", std::int64_t{256}},
              {"Max NVMe Drives", std::int64_t{256}},
-             {"Max Arrays", std::int64_t{64}},
-             {"Max PD Per Array", std::int64_t{253}},
+             {"Max Arrays", std::int64_t{240}},
+             {"Max PD Per Array", std::int64_t{max_members}},
              {"Max Spans Per VD", std::int64_t{1}},
              {"Max Dedicated HSPs", std::int64_t{0}},
              {"Max Global HSPs", std::int64_t{0}},
@@ -93,8 +95,8 @@ Properties capabilities() {
     return {"Capabilities",
             {{"Supported Drive Interfaces", "NVMe"},
              {"Supported RAID Levels", "RAID5"},
-             {"Min Strip Size", "4 KiB"},
-             {"Max Strip Size", "1 MiB"},
+             {"Min Strip Size", format_block(min_strip_bytes)},
+             {"Max Strip Size", format_block(max_strip_bytes)},
              {"Write Cache", "WriteThrough"},
              {"Mix of logical sector sizes in a VD", "Not Allowed"}},
             {}};

@@ -54,11 +54,13 @@ bool continues(const Word& before, const Word& next) {
     if (!next.quoted && next.text.front() == '=') {
         return before.text.find('=') == std::string::npos;
     }
+    if (before.quoted) {
+        return false;
+    }
     if (before.text.back() == '=') {
         return true;
     }
-    return !before.quoted && before.text.back() == ',' &&
-           before.text.find('=') != std::string::npos;
+    return before.text.back() == ',' && before.text.find('=') != std::string::npos;
 }
 
 }  // namespace
