@@ -191,7 +191,7 @@ class Channels:
         """Kill the process group that runs on port `number`."""
         control = _Port(self._directory, CONTROL, wait=True)
         try:
-            command = f"kill -9 -- -$(cat /run/perch-agent/{number}.pid)"
+            command = f"kill -s KILL -- -$(cat /run/perch-agent/{number}.pid)"
             token = self._begin(control, command, None, begin_seconds)
             self._follow(control, token, begin_seconds, begin_seconds, None)
         finally:

@@ -2,6 +2,7 @@
 #include "drives/nvme_access.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "ondisk/content.hpp"
 #include "ondisk/file_device.hpp"
 #include "ondisk/gpt.hpp"
+#include "uapi/perch_format.h"
 
 namespace perch {
 
@@ -58,7 +60,7 @@ void probe_content(FoundDrive& found, bool want_content) {
         return;
     }
     if (want_content) {
-        auto content = find_content(path);
+        auto content = in_table ? find_content_beside_table(path) : find_content(path);
         if (content) {
             found.content = std::move(*content);
         } else {
@@ -82,18 +84,47 @@ Result<void> wait_for_node(const std::string& path) {
     return {};
 }
 
+/// Keeps udev from probing the drive while it is edited (systemd's BLOCK_DEVICE_LOCKING). Opened
+/// read-only: closing a whole drive that was open for writing makes udev re-read its partitions.
+Result<UniqueFd> lock_drive(const DriveIdentity& drive) {
+    UniqueFd fd(::open(drive.path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.valid() || flock(fd.get(), LOCK_EX) != 0) {
+        return fail(Errc::io, "cannot lock {}: {}", drive.path(), errno_text(errno));
+    }
+    return fd;
+}
+
+/// Opens Perch's partition for an edit and does it, the drive locked.
+template <typename Job>
+auto edit_partition(const DriveIdentity& drive, std::uint64_t partition_offset, Job job)
+    -> decltype(job(std::declval<FileDevice&>())) {
+    const auto lock = lock_drive(drive);
+    if (!lock) {
+        return tl::make_unexpected(lock.error());
+    }
+    auto device = FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write,
+                                   partition_offset);
+    if (!device) {
+        return tl::make_unexpected(device.error());
+    }
+    return job(*device);
+}
+
 /// Runs on the drive's worker.
 Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
     const auto partition = partition_layout(drive.size_bytes);
     if (!partition) {
         return tl::make_unexpected(partition.error());
     }
-    Label label{controller, Uuid::random(), drive.size_bytes, *partition,
-                drive.logical_block_bytes};
     {
+        const auto lock = lock_drive(drive);
+        if (!lock) {
+            return tl::make_unexpected(lock.error());
+        }
         // The kernel's own word that nobody has it: mounts, md, dm, LVM all hold it exclusively.
-        const UniqueFd exclusive(::open(drive.path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
-        if (!exclusive.valid()) {
+        // Not held on, because re-reading the partition table wants to hold it itself.
+        if (const UniqueFd exclusive(::open(drive.path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+            !exclusive.valid()) {
             return fail(errno == EBUSY ? Errc::in_use : Errc::io, "cannot take {}: {}",
                         drive.path(), errno_text(errno));
         }
@@ -101,27 +132,14 @@ Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
             return tl::make_unexpected(done.error());
         }
     }
-    auto device = FileDevice::open(drive.path(), FileDevice::Mode::read_write);
-    if (!device) {
-        return tl::make_unexpected(device.error());
-    }
-    if (auto done = write_label(*device, label); !done) {
-        return tl::make_unexpected(done.error());
-    }
     if (auto done = wait_for_node(drive.partition_path()); !done) {
         return tl::make_unexpected(done.error());
     }
-    return label;
-}
-
-template <typename Job>
-auto with_device(const DriveIdentity& drive, FileDevice::Mode mode, Job job)
-    -> decltype(job(std::declval<FileDevice&>())) {
-    auto device = FileDevice::open(drive.path(), mode);
-    if (!device) {
-        return tl::make_unexpected(device.error());
-    }
-    return job(*device);
+    const Label label{controller, Uuid::random(), drive.size_bytes, *partition,
+                      drive.logical_block_bytes};
+    return edit_partition(drive, partition->offset, [&](FileDevice& device) {
+               return write_label(device, label);
+           }).map([&] { return label; });
 }
 
 }  // namespace
@@ -231,7 +249,7 @@ std::vector<Result<void>> NvmeAccess::write_configuration(const std::vector<Foun
         }
         answers.push_back(slot->worker.ask<Result<void>>(
             [identity = drive.identity, partition = drive.label->partition, configuration] {
-                return with_device(identity, FileDevice::Mode::read_write, [&](FileDevice& device) {
+                return edit_partition(identity, partition.offset, [&](FileDevice& device) {
                     return perch::write_configuration(device, partition, configuration);
                 });
             }));
@@ -251,9 +269,8 @@ std::vector<Result<void>> NvmeAccess::write_configuration(const std::vector<Foun
 Result<Bytes> NvmeAccess::read(const DriveIdentity& drive, std::uint64_t offset,
                                std::uint64_t length) {
     return edit<Bytes>(drive, [drive, offset, length] {
-        return with_device(drive, FileDevice::Mode::read_only, [&](FileDevice& device) {
-            return device.read(offset, length);
-        });
+        return FileDevice::open(drive.path(), FileDevice::Mode::read_only)
+            .and_then([&](FileDevice device) { return device.read(offset, length); });
     });
 }
 
@@ -265,7 +282,8 @@ Result<void> NvmeAccess::zero(const std::vector<DriveRange>& ranges) {
             return fail(Errc::not_found, "{} is gone", range.drive.name);
         }
         answers.push_back(slot->worker.ask<Result<void>>([range] {
-            return with_device(range.drive, FileDevice::Mode::read_write, [&](FileDevice& device) {
+            // Every range lies in Perch's partition, which begins at the same place on all drives.
+            return edit_partition(range.drive, PERCH_FRONT_RESERVE_BYTES, [&](FileDevice& device) {
                 return device.zero(range.offset, range.length);
             });
         }));

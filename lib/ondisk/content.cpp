@@ -37,7 +37,7 @@ Result<std::string> known_signature(const std::string& path) {
         return fail(Errc::io, "cannot probe {} for signatures", path);
     }
     blkid_probe_enable_superblocks(probe.get(), 1);
-    blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL);
+    blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL | BLKID_SUBLKS_USAGE);
     blkid_probe_enable_partitions(probe.get(), 1);
     const int rc = blkid_do_safeprobe(probe.get());
     if (rc == 1) {
@@ -53,7 +53,9 @@ Result<std::string> known_signature(const std::string& path) {
     const auto label = value_of(probe.get(), "LABEL");
     const auto table = value_of(probe.get(), "PTTYPE");
     if (!type.empty()) {
-        return fmt::format("{} signature{}", type,
+        const auto usage = value_of(probe.get(), "USAGE");
+        return fmt::format("{} {}{}", type,
+                           usage == "filesystem" ? "filesystem" : "signature",
                            label.empty() ? "" : fmt::format(" '{}'", label));
     }
     auto* partitions = blkid_probe_get_partitions(probe.get());
@@ -66,7 +68,8 @@ bool all_zero(const Bytes& bytes) {
 }
 
 /// The offset of the first block that is not zero among those looked at; the drive's size if none.
-Result<std::uint64_t> first_nonzero(FileDevice& drive) {
+/// `margin` bytes at both ends are left out.
+Result<std::uint64_t> first_nonzero(FileDevice& drive, std::uint64_t margin) {
     const auto size = round_down(drive.size(), sample_bytes);
     const auto step = MiB;
     const auto look = [&](std::uint64_t from, std::uint64_t to,
@@ -83,7 +86,8 @@ Result<std::uint64_t> first_nonzero(FileDevice& drive) {
         return size;
     };
     const auto edge = std::min(edge_bytes, size / 2);
-    for (const auto& [from, to] : {std::pair{std::uint64_t{0}, edge}, std::pair{size - edge, size}}) {
+    for (const auto& [from, to] :
+         {std::pair{margin, edge}, std::pair{size - edge, size - margin}}) {
         const auto found = look(from, to, step);
         if (!found || *found != size) {
             return found;
@@ -99,18 +103,12 @@ Result<std::uint64_t> first_nonzero(FileDevice& drive) {
     return size;
 }
 
-}  // namespace
-
-Result<std::string> find_content(const std::string& path) {
-    auto signature = known_signature(path);
-    if (!signature || !signature->empty()) {
-        return signature;
-    }
+Result<std::string> unknown_data(const std::string& path, std::uint64_t margin) {
     auto drive = FileDevice::open(path, FileDevice::Mode::read_only);
     if (!drive) {
         return tl::make_unexpected(drive.error());
     }
-    const auto place = first_nonzero(*drive);
+    const auto place = first_nonzero(*drive, margin);
     if (!place) {
         return tl::make_unexpected(place.error());
     }
@@ -118,6 +116,20 @@ Result<std::string> find_content(const std::string& path) {
         return std::string();
     }
     return fmt::format("data without a known signature at {}", format_size(*place));
+}
+
+}  // namespace
+
+Result<std::string> find_content(const std::string& path) {
+    auto signature = known_signature(path);
+    if (!signature || !signature->empty()) {
+        return signature;
+    }
+    return unknown_data(path, 0);
+}
+
+Result<std::string> find_content_beside_table(const std::string& path) {
+    return unknown_data(path, MiB);
 }
 
 }  // namespace perch

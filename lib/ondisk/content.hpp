@@ -14,4 +14,8 @@ namespace perch {
 /// "GPT with 3 partitions", "data without a signature at 1.500 GiB".
 Result<std::string> find_content(const std::string& path);
 
+/// As find_content, for a drive with Perch's own partition table and no label: what a create that
+/// was killed leaves. Looks everywhere but at the first and last MiB, where the table is.
+Result<std::string> find_content_beside_table(const std::string& path);
+
 }  // namespace perch

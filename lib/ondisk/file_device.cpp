@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
@@ -55,27 +54,24 @@ Result<std::uint64_t> device_size(int fd, const std::string& path) {
 
 }  // namespace
 
-FileDevice::FileDevice(std::string path, UniqueFd fd, std::uint64_t size)
-    : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+FileDevice::FileDevice(std::string path, UniqueFd fd, std::uint64_t size, std::uint64_t base)
+    : path_(std::move(path)), fd_(std::move(fd)), size_(size), base_(base) {}
 
 FileDevice::FileDevice(FileDevice&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::move(other.fd_)), size_(other.size_) {}
+    : path_(std::move(other.path_)), fd_(std::move(other.fd_)), size_(other.size_), base_(other.base_) {}
 
-Result<FileDevice> FileDevice::open(const std::string& path, Mode mode) {
+Result<FileDevice> FileDevice::open(const std::string& path, Mode mode, std::uint64_t base) {
     const int flags =
         O_CLOEXEC | O_DIRECT | (mode == Mode::read_write ? O_RDWR | O_DSYNC : O_RDONLY);
     UniqueFd fd(::open(path.c_str(), flags));
     if (!fd.valid()) {
         return fail(Errc::io, "cannot open {}: {}", path, errno_text(errno));
     }
-    if (mode == Mode::read_write && flock(fd.get(), LOCK_EX) != 0) {
-        return fail(Errc::io, "cannot lock {}: {}", path, errno_text(errno));
-    }
     const auto size = device_size(fd.get(), path);
     if (!size) {
         return tl::make_unexpected(size.error());
     }
-    return FileDevice(path, std::move(fd), *size);
+    return FileDevice(path, std::move(fd), *size, base);
 }
 
 Result<Bytes> FileDevice::read(std::uint64_t offset, std::uint64_t length) {
@@ -84,7 +80,7 @@ Result<Bytes> FileDevice::read(std::uint64_t offset, std::uint64_t length) {
     const AlignedBuffer buffer(std::min(length, chunk_bytes));
     while (result.size() < length) {
         const auto want = std::min<std::uint64_t>(length - result.size(), chunk_bytes);
-        const auto place = offset + result.size();
+        const auto place = offset - base_ + result.size();
         const auto got = pread(fd_.get(), buffer.span().data(), want, static_cast<off_t>(place));
         if (got < 0) {
             return fail(Errc::io, "{}: read of {} bytes at {} failed: {}", path_, want, place,
@@ -105,7 +101,7 @@ Result<void> FileDevice::write(std::uint64_t offset, std::span<const std::byte> 
     while (!bytes.empty()) {
         const auto length = std::min<std::uint64_t>(bytes.size(), chunk_bytes);
         std::copy_n(bytes.begin(), length, buffer.span().begin());
-        const auto done = pwrite(fd_.get(), buffer.span().data(), length, static_cast<off_t>(offset));
+        const auto done = pwrite(fd_.get(), buffer.span().data(), length, static_cast<off_t>(offset - base_));
         if (done <= 0) {
             return fail(Errc::io, "{}: write of {} bytes at {} failed: {}", path_, length, offset,
                         errno_text(done < 0 ? errno : EIO));
@@ -117,7 +113,7 @@ Result<void> FileDevice::write(std::uint64_t offset, std::span<const std::byte> 
 }
 
 Result<void> FileDevice::zero(std::uint64_t offset, std::uint64_t length) {
-    std::array<std::uint64_t, 2> range{offset, length};
+    std::array<std::uint64_t, 2> range{offset - base_, length};
     if (ioctl(fd_.get(), BLKZEROOUT, range.data()) == 0) {
         // BLKZEROOUT completes before it returns, but says nothing of the drive's cache.
         if (fdatasync(fd_.get()) != 0) {

@@ -13,24 +13,24 @@ class FileDevice final : public BlockDevice {
   public:
     enum class Mode { read_only, read_write };
 
-    /// Opens; for writing also flocks it exclusively, so that udev does not probe in the middle of
-    /// an edit (systemd's BLOCK_DEVICE_LOCKING). Errc::io with the path and the reason.
-    static Result<FileDevice> open(const std::string& path, Mode mode);
+    /// `base`: where on the drive this file's first byte lies, when it is a partition; all offsets
+    /// stay those of the whole drive. Errc::io with the path and the reason.
+    static Result<FileDevice> open(const std::string& path, Mode mode, std::uint64_t base = 0);
 
     [[nodiscard]] std::uint64_t size() const override { return size_; }
     Result<Bytes> read(std::uint64_t offset, std::uint64_t length) override;
     Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes) override;
     Result<void> zero(std::uint64_t offset, std::uint64_t length) override;
-    [[nodiscard]] int fd() const { return fd_.get(); }
 
     FileDevice(FileDevice&&) noexcept;
     ~FileDevice() override = default;
 
   private:
-    FileDevice(std::string path, UniqueFd fd, std::uint64_t size);
+    FileDevice(std::string path, UniqueFd fd, std::uint64_t size, std::uint64_t base);
     std::string path_;
     UniqueFd fd_;
     std::uint64_t size_;
+    std::uint64_t base_;
 };
 
 }  // namespace perch

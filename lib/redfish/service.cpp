@@ -359,7 +359,11 @@ std::optional<std::uint64_t> Service::awaited_generation(const Request& request)
     if (request.method != "GET" || path_of(request.target) != snapshot_uri) {
         return std::nullopt;
     }
-    return query_number(request.target, "after").value_or(std::nullopt);
+    return query_number(request.target, "after")
+        .map([](const std::optional<std::uint64_t>& after) {
+            return std::optional(after.value_or(0));
+        })
+        .value_or(std::nullopt);
 }
 
 Response Service::handle(const Request& request) {

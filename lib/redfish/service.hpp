@@ -55,7 +55,8 @@ class Service {
     explicit Service(Backend& backend) : backend_(backend) {}
 
     Response handle(const Request& request);
-    /// For a GET of the snapshot with ?after=N: the N to wait for to pass. Malformed is absent.
+    /// For a GET of the snapshot: the generation to wait for to pass, 0 without ?after=N (there is
+    /// none before the first look at the drives). Malformed is absent.
     [[nodiscard]] static std::optional<std::uint64_t> awaited_generation(const Request& request);
 
   private:

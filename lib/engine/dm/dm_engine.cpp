@@ -5,8 +5,9 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "engine/dm/dm_task.hpp"
 #include "engine/dm/dmraid_format.hpp"
@@ -20,13 +21,13 @@ namespace {
 Result<std::string> device_number(const std::string& path) {
     struct stat info {};
     if (stat(path.c_str(), &info) != 0 || !S_ISBLK(info.st_mode)) {
-        return fail(Errc::io, "{}: no such block device: {}", path, errno_text(errno));
+        return fail(Errc::not_found, "{}: no such block device", path);
     }
     return fmt::format("{}:{}", major(info.st_rdev), minor(info.st_rdev));
 }
 
 /// Makes one linear device over an extent and returns its number; keeps one that fits.
-Result<std::string> ensure_part(const Uuid& vd, const EngineMember& member, dm::Part part,
+Result<std::string> make_part(const Uuid& vd, const EngineMember& member, dm::Part part,
                                 const std::string& partition_number) {
     const bool metadata = part == dm::Part::metadata;
     const auto offset = metadata ? member.metadata_offset : member.data_offset;
@@ -61,17 +62,31 @@ Result<std::string> ensure_part(const Uuid& vd, const EngineMember& member, dm::
     return (*info)->number();
 }
 
+/// make_part, through the moment in which udev, just after a partition was made, makes the kernel
+/// read the table once more: the partition is gone then and comes back under another number.
+Result<std::string> ensure_part(const Uuid& vd, const EngineMember& member, dm::Part part) {
+    constexpr auto patience = std::chrono::seconds(20);
+    constexpr auto step = std::chrono::milliseconds(50);
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (true) {
+        const auto made = device_number(member.partition).and_then([&](const std::string& number) {
+            return make_part(vd, member, part, number);
+        });
+        if (made || made.error().code != Errc::not_found ||
+            std::chrono::steady_clock::now() > deadline) {
+            return made;
+        }
+        std::this_thread::sleep_for(step);
+    }
+}
+
 Result<std::vector<dm::RaidDevices>> ensure_parts(const EngineVd& vd) {
     std::vector<dm::RaidDevices> devices;
     for (const auto& member : vd.members) {
         dm::RaidDevices row;
         if (member.role != MemberRole::absent) {
-            const auto number = device_number(member.partition);
-            if (!number) {
-                return tl::make_unexpected(number.error());
-            }
-            auto metadata = ensure_part(vd.uuid, member, dm::Part::metadata, *number);
-            auto data = metadata ? ensure_part(vd.uuid, member, dm::Part::data, *number) : metadata;
+            auto metadata = ensure_part(vd.uuid, member, dm::Part::metadata);
+            auto data = metadata ? ensure_part(vd.uuid, member, dm::Part::data) : metadata;
             if (!data) {
                 return tl::make_unexpected(data.error());
             }

@@ -48,7 +48,9 @@ TaskPtr make_task(int type) {
 
 tl::unexpected<Error> failure(std::string_view doing, const std::string& name, int error) {
     const auto& message = last_message();
-    return fail(error == EBUSY ? Errc::in_use : Errc::io, "device-mapper: cannot {} {}: {}", doing,
+    const bool gone = error == ENOENT || error == ENXIO || error == ENODEV;
+    const auto code = error == EBUSY ? Errc::in_use : gone ? Errc::not_found : Errc::io;
+    return fail(code, "device-mapper: cannot {} {}: {}", doing,
                 name, message.empty() ? errno_text(error) : message);
 }
 

@@ -34,7 +34,7 @@ struct Info {
 /// runs no probe on it).
 enum class Visibility { published, hidden };
 
-/// Creates, loads and resumes in one step.
+/// Creates, loads and resumes in one step. Errc::not_found: a device below is not there.
 Result<void> create(const std::string& name, const std::string& uuid, const Target& target,
                     Visibility visibility);
 /// Loads a new table beside the live one.
