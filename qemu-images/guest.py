@@ -33,6 +33,8 @@ MAX_SLOTS = 20
 SLOT_CONTROL = 0x6C
 """Where QEMU's root ports have the PCI Express Slot Control register in their configuration space."""
 BOOT_SECONDS = 300
+DEFAULT_ACCELERATOR = "tcg,thread=multi,tb-size=64"
+"""QEMU does not drop code that it translated before a reset; with a larger cache (in MiB) a reboot takes minutes."""
 LOOP_SECONDS = 0.4
 """What the loop that measures slowness takes on the machine this was developed on, idle."""
 
@@ -513,7 +515,7 @@ class Guest:
     def _command(self) -> list[str]:
         state = self._state()
         # A /dev/kvm that opens may still not work (nested, sandboxed), so it is asked for, not found.
-        accelerator = os.environ.get("PERCH_ACCEL", "tcg,thread=multi")
+        accelerator = os.environ.get("PERCH_ACCEL", DEFAULT_ACCELERATOR)
         command = [
             "qemu-system-x86_64", "-name", f"guest={self.directory}", "-nodefaults", "-no-user-config", "-display", "none",
             "-machine", "q35", "-accel", accelerator, "-cpu", "max,la57=off",
@@ -583,8 +585,8 @@ class Guest:
                                  f"{self._console_tail()}")
             self._check()
             try:
-                _, now = self._channels.run("cat /proc/sys/kernel/random/boot_id", 10, 5)
-                if now != different_from:
+                rc, now = self._channels.run("cat /proc/sys/kernel/random/boot_id", 10, 5)
+                if rc == 0 and now != different_from:
                     break
             except channel.ChannelError:
                 self._channels.disconnect()

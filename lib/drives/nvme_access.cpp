@@ -176,7 +176,7 @@ void NvmeAccess::refresh_health(Entry& entry) const {
     const auto now = SteadyClock::now();
     if (!entry.health.valid() || (ready() && now - entry.health_asked > options_.health_period)) {
         entry.health_asked = now;
-        entry.health = entry.worker.ask<Result<DriveHealth>>(
+        entry.health = entry.health_worker.ask<Result<DriveHealth>>(
             [controller = entry.identity.controller] { return read_health(controller); });
     }
 }

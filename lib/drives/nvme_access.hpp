@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Real NVMe drives: one worker thread per drive, every wait bounded. A drive that answers nothing
+// Real NVMe drives: a worker thread per drive and queue, every wait bounded. A drive that answers nothing
 // is shown as such and holds up nothing else.
 #pragma once
 
@@ -42,6 +42,7 @@ class NvmeAccess final : public DriveAccess {
     struct Entry {
         DriveIdentity identity;
         Worker worker;
+        Worker health_worker;  ///< the admin queue may hang where I/O does not
         std::shared_future<FoundDrive> probe;
         std::shared_future<Result<DriveHealth>> health;
         std::chrono::steady_clock::time_point health_asked;

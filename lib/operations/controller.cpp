@@ -254,7 +254,10 @@ void Controller::reconcile_running(int id) {
     auto& vd = *find_vd(next, id);
     auto& runtime = runtimes_[vd.uuid];
     const auto& status = *runtime.status;
-    runtime.records = read_records(vd);
+    const bool candidates = std::any_of(vd.members.begin(), vd.members.end(), [](const auto& row) {
+        return row.state == MemberState::candidate;
+    });
+    runtime.records = candidates ? read_records(vd) : MemberRecords(vd.members.size());
     if (status.members.size() != vd.members.size()) {
         runtime.reason = "the kernel runs it with another number of members than configured";
         return;

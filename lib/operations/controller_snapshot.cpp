@@ -130,6 +130,9 @@ std::vector<Drive> Controller::show_missing(const std::vector<Drive>& present) c
             drive.identity = known->identity;
             drive.uuid = known->uuid.str();
             drive.size_bytes = known->device_bytes;
+            if (const auto partition = partition_layout(known->device_bytes)) {
+                drive.usable_bytes = partition->length;
+            }
             drive.logical_block_bytes = vd.block_bytes;
             drive.physical_block_bytes = vd.block_bytes;
             drive.state = DriveState::configured;

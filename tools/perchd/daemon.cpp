@@ -25,6 +25,7 @@ constexpr milliseconds idle_period{5000};
 constexpr milliseconds busy_period{1000};
 constexpr milliseconds settle_delay{50};  // one drive's arrival is several udev events
 constexpr seconds longest_wait{30};
+constexpr seconds slow_look{5};
 constexpr std::size_t kept_tasks = 100;
 constexpr std::size_t max_waiters = 64;
 
@@ -203,6 +204,7 @@ void Daemon::refresh_now() {
     }
     refreshing_ = true;
     dm_worker_->post([this, core = core_] {
+        const auto begun = std::chrono::steady_clock::now();
         const auto done = core->locked([&]() -> Result<void> {
             std::string reason;
             if (!core->started && dm::available(reason)) {
@@ -212,6 +214,10 @@ void Daemon::refresh_now() {
             }
             return {};
         });
+        if (const auto took = std::chrono::steady_clock::now() - begun; took > slow_look) {
+            fmt::print(stderr, "perchd: a look at the drives took {} s\n",
+                       std::chrono::duration_cast<seconds>(took).count());
+        }
         auto shown = core->controller.snapshot();
         std::string reason;
         if (!dm::available(reason)) {
