@@ -276,7 +276,7 @@ std::string configuration_to_text(const Configuration& configuration) {
     object["drives"] = drives;
     object["vds"] = vds;
     object["tombstones"] = tombstones;
-    return object.dump(1, '\t') + "\n";
+    return object.dump(1, '\t', false, json::error_handler_t::replace) + "\n";
 }
 
 Result<Configuration> configuration_from_text(const std::string& text) {
@@ -296,7 +296,7 @@ Result<Configuration> configuration_from_text(const std::string& text) {
         for (const auto& uuid : object.at("tombstones")) {
             const auto parsed = Uuid::parse(uuid.get<std::string>());
             if (!parsed) {
-                return fail_with("configuration", parsed.error());
+                return fail(Errc::corrupt, "configuration: {}", parsed.error().message);
             }
             configuration.tombstones.push_back(*parsed);
         }

@@ -89,6 +89,9 @@ Result<std::optional<Label>> read_label(BlockDevice& drive, const PartitionLayou
         if (label) {
             return std::optional(*label);
         }
+        if (label.error().code == Errc::incompatible) {
+            return tl::make_unexpected(label.error());  // the other copy may be an older truth
+        }
         if (label.error().code != Errc::not_found) {
             trouble = label.error();
         }

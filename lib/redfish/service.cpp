@@ -58,7 +58,8 @@ Response json_response(const json& body, unsigned status = 200) {
     Response response;
     response.status = status;
     response.headers["Content-Type"] = "application/json; charset=utf-8";
-    response.body = body.dump();
+    // Labels and mount points of others need not be UTF-8.
+    response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
     return response;
 }
 
@@ -152,7 +153,8 @@ Backend::Operation done_with(std::function<Result<void>(Controller&)> action) {
 Result<DriveAction> drive_action(const std::string& drive, const std::string& action,
                                  const json& body) {
     if (action == "SetState") {
-        const auto state = body.value("State", "");
+        const auto given = body.value("State", json());
+        const auto state = given.is_string() ? given.get<std::string>() : "";
         if (state == "Offline") {
             return DriveAction{"Set " + drive + " offline", done_with([drive](Controller& c) {
                                    return c.set_offline(drive);
@@ -296,8 +298,9 @@ std::optional<json> fixed_resource(const std::string& path, const Snapshot& snap
 }
 
 std::optional<json> numbered_resource(const std::string& path, const Snapshot& snapshot) {
-    static const std::regex volume_path(".*/c0/Volumes/([0-9]{1,4})");
-    static const std::regex drive_path(".*/c0/Drives/([A-Za-z0-9_.-]+)");
+    static const std::regex volume_path("/redfish/v1/Systems/1/Storage/c0/Volumes/([0-9]{1,4})");
+    static const std::regex drive_path(
+        "/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)");
     static const std::regex task_path("/redfish/v1/TaskService/Tasks/([0-9]{1,18})");
     std::smatch match;
     if (std::regex_match(path, match, volume_path)) {

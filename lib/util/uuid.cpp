@@ -25,6 +25,10 @@ Uuid Uuid::random() {
 }
 
 Result<Uuid> Uuid::parse(std::string_view text) {
+    // The generator also takes other forms.
+    if (text.size() != 36 || text[8] != '-') {
+        return fail(Errc::invalid_argument, "'{}' is not a UUID", text);
+    }
     try {
         const auto parsed = boost::uuids::string_generator()(text.begin(), text.end());
         Uuid uuid;

@@ -2,6 +2,7 @@
 #include "drives/block_users.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "catch.hpp"
 #include "fake_sysfs.hpp"
@@ -83,6 +84,15 @@ TEST_CASE("users: blanks and other odd characters in a mount point are shown as 
     const Tree tree;
     tree.mounts("30 1 259:1 / /srv/my\\040data\\011x\\134y rw shared:1 - ext4 /dev/nvme0n1p1 rw\n");
     CHECK(tree.users() == Users{"mounted on /srv/my data\tx\\y"});
+}
+
+TEST_CASE("users: a mount point of any bytes becomes text that can be shown") {
+    const Tree tree;
+    tree.mounts("30 1 259:1 / /srv/\xe9t\xe9 rw shared:1 - ext4 /dev/nvme0n1p1 rw\n");
+    const auto users = tree.users();
+    REQUIRE(users.size() == 1);
+    CHECK(users[0].starts_with("mounted on /srv/"));
+    CHECK_NOTHROW(nlohmann::json(users[0]).dump());
 }
 
 TEST_CASE("users: a mount line cut short or with a stray backslash is no reason to stop") {

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "catch.hpp"
 #include "ondisk/file_device.hpp"
 #include "ondisk/gpt.hpp"
@@ -58,6 +60,15 @@ TEST_CASE("content: a filesystem is named, with its label") {
     CHECK(content_of(unnamed) == "ext4 filesystem");
 }
 
+TEST_CASE("content: a label in another character set than UTF-8 is shown in UTF-8") {
+    const TempDir directory;
+    const auto drive = directory.sparse("drive", size);
+    make_ext4(drive, "-L \"$(printf 'M\\374ller')\"");
+    const auto content = content_of(drive);
+    CHECK(content.starts_with("ext4 filesystem 'M"));
+    CHECK(nlohmann::json::accept('"' + content + '"'));
+}
+
 TEST_CASE("content: signatures that are no filesystem are named too") {
     const TempDir directory;
     const auto swap = directory.sparse("swap", size);
@@ -106,9 +117,7 @@ TEST_CASE("content: a large file in the middle is seen by the samples") {
     for (const std::uint64_t place : {100 * MiB, GiB, 1536 * MiB, 2 * GiB, 2900 * MiB}) {
         INFO(place);
         const auto drive = directory.sparse("drive", size);
-        for (std::uint64_t done = 0; done < 48 * MiB; done += 4096) {
-            put(drive, place + done + 2048, "y");
-        }
+        put(drive, place, std::string(48 * MiB, 'y'));
         CHECK_FALSE(content_of(drive).empty());
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "drives/drive_identity.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "catch.hpp"
 #include "fake_sysfs.hpp"
 #include "util/units.hpp"
@@ -21,7 +23,7 @@ FakeNvme nvme(int number, const std::string& address, const std::string& parents
 }  // namespace
 
 TEST_CASE("drives: what sysfs says of a drive") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     auto drive = nvme(3, "0000:04:00.0", "0000:00:1c.0");
     drive.nguid = "01020304-0506-0708-090a-0b0c0d0e0f10";
     sysfs.add(drive);
@@ -49,7 +51,7 @@ TEST_CASE("drives: what sysfs says of a drive") {
 }
 
 TEST_CASE("drives: a 4Kn drive's size is in 512-byte sectors all the same") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     auto drive = nvme(0, "0000:04:00.0");
     drive.block_bytes = 4096;
     drive.sectors = 8 * GiB / 512;
@@ -61,7 +63,7 @@ TEST_CASE("drives: a 4Kn drive's size is in 512-byte sectors all the same") {
 }
 
 TEST_CASE("drives: identity is NGUID, else EUI64, else model, serial and namespace") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     auto drive = nvme(0, "0000:04:00.0");
     drive.nguid = "01020304-0506-0708-090a-0b0c0d0e0f10";
     drive.eui = "00 25 38 00 00 00 00 01";
@@ -77,8 +79,20 @@ TEST_CASE("drives: identity is NGUID, else EUI64, else model, serial and namespa
     CHECK(drives[2].identity == "QEMU NVMe Ctrl_PERCH00000002_1");
 }
 
+TEST_CASE("drives: a serial number of any bytes becomes text that can be shown and stored") {
+    const FakeSysfs sysfs;
+    auto drive = nvme(0, "0000:04:00.0");
+    drive.serial = "SN\xff\x80\x01";
+    sysfs.add(drive);
+    const auto drives = list_drives(sysfs.root());
+    REQUIRE(drives.size() == 1);
+    CHECK(drives[0].serial.starts_with("SN"));
+    CHECK_NOTHROW(nlohmann::json(drives[0].serial).dump());
+    CHECK_NOTHROW(nlohmann::json(drives[0].identity).dump());
+}
+
 TEST_CASE("drives: listed by slot, not by the kernel's number") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:06:00.0"));
     sysfs.add(nvme(1, "0000:05:00.0"));
     sysfs.add(nvme(10, "0000:04:00.0"));
@@ -93,7 +107,7 @@ TEST_CASE("drives: listed by slot, not by the kernel's number") {
 }
 
 TEST_CASE("drives: a second namespace in a slot has an id of its own") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     const auto drive = nvme(0, "0000:04:00.0");
     sysfs.add(drive);
     sysfs.add_namespace(drive, "sys/devices/pci0000:00/0000:04:00.0/nvme/nvme0", 2);
@@ -105,7 +119,7 @@ TEST_CASE("drives: a second namespace in a slot has an id of its own") {
 }
 
 TEST_CASE("drives: partitions, hidden multipath nodes and other drives are not listed") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:04:00.0"));
     const std::string controller = "sys/devices/pci0000:00/0000:04:00.0/nvme/nvme0";
     for (const auto* name : {"nvme0c0n1", "nvme0n1p1", "sda", "dm-0", "nvme0", "loop0"}) {
@@ -119,7 +133,7 @@ TEST_CASE("drives: partitions, hidden multipath nodes and other drives are not l
 }
 
 TEST_CASE("drives: one on its way out, or without a namespace, is not listed and hides no other") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:04:00.0"));
     auto empty = nvme(1, "0000:05:00.0");
     empty.sectors = 0;
@@ -140,7 +154,7 @@ TEST_CASE("drives: no sysfs, no drives") {
 }
 
 TEST_CASE("slots: the nearest hot-plug slot above a function is its slot") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:05:00.0", "0000:00:1c.0/0000:03:00.0/0000:04:02.0"));
     CHECK(slot_of(sysfs.root(), "0000:05:00.0") == 256 + 5 * 32);
     // A slot of an unrelated device is none of it.
@@ -155,14 +169,14 @@ TEST_CASE("slots: the nearest hot-plug slot above a function is its slot") {
 }
 
 TEST_CASE("slots: names that are no numbers do not count") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:05:00.0"));
     sysfs.add_slot("bay", "0000:05:00");
     CHECK(slot_of(sysfs.root(), "0000:05:00.0") == 256 + 5 * 32);
 }
 
 TEST_CASE("slots: without slots the place decides, so that a replacement gets the same number") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:04:00.0"));
     sysfs.add(nvme(1, "0000:04:01.0"));
     sysfs.add(nvme(2, "0000:1f:00.0"));
@@ -181,7 +195,7 @@ TEST_CASE("slots: without slots the place decides, so that a replacement gets th
 
 TEST_CASE("slots: two drives in different PCI domains never share a slot") {
     // VMD gives each of its domains the bus numbers from 0 on.
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     sysfs.add(nvme(0, "10000:01:00.0"));
     sysfs.add(nvme(1, "10001:01:00.0"));
     const auto drives = list_drives(sysfs.root());
@@ -190,7 +204,7 @@ TEST_CASE("slots: two drives in different PCI domains never share a slot") {
 }
 
 TEST_CASE("slots: what is no PCI address has none") {
-    FakeSysfs sysfs;
+    const FakeSysfs sysfs;
     CHECK(slot_of(sysfs.root(), "traddr=10.0.0.1") == -1);
     CHECK(slot_of(sysfs.root(), "") == -1);
 }

@@ -18,6 +18,7 @@ struct FakeNvme {
     int block_bytes = 512;
     std::string nguid = "00000000-0000-0000-0000-000000000000";
     std::string eui = "00 00 00 00 00 00 00 00";
+    std::string serial;  ///< empty: PERCH and the number
 };
 
 class FakeSysfs {
@@ -32,7 +33,9 @@ class FakeSysfs {
         const auto controller = pci + "/nvme/" + name;
         write(pci + "/current_link_speed", "32.0 GT/s PCIe\n");
         write(pci + "/current_link_width", "4\n");
-        write(controller + "/serial", fmt::format("PERCH{:08}          \n", drive.number));
+        const auto serial =
+            drive.serial.empty() ? fmt::format("PERCH{:08}", drive.number) : drive.serial;
+        write(controller + "/serial", serial + "          \n");
         write(controller + "/model", "QEMU NVMe Ctrl                          \n");
         write(controller + "/firmware_rev", "7.2.0   \n");
         write(controller + "/transport", "pcie\n");

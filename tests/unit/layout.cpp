@@ -101,8 +101,8 @@ TEST_CASE("layout: every legal strip is accepted, and only those") {
             }
         }
     }
-    for (const std::uint64_t strip : {std::uint64_t{0}, 12 * KiB, 64 * KiB + 1, 65535ULL,
-                                      UINT64_MAX, 1ULL << 63}) {
+    for (const std::uint64_t strip : {std::uint64_t{0}, 12 * KiB, 64 * KiB + 1, MiB - 1,
+                                      UINT64_MAX, std::uint64_t{1} << 63}) {
         CHECK_FALSE(raid5_layout(4, 4 * GiB, strip, 512));
     }
 }

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Drives that go and come back, in the ways this slice handles: noticed, shown, never trusted without a rebuild."""
+
+import conftest
+import pytest
+
+
+@pytest.mark.parametrize("how", ["pull", "eject"])
+def test_returned_member_is_rebuilt_not_trusted(boot, perch_of, how):
+    machine = boot(drives=conftest.drives(3))
+    perch = perch_of(machine)
+    perch.ok("/c0 add vd r5 drives=0:0-2 name=back")
+    perch.wait_idle()
+    machine.run("yes old | head -c 32M | dd of=/dev/perch/back bs=1M oflag=direct iflag=fullblock 2>/dev/null", check=True)
+    getattr(machine, how)(1)
+    perch.wait_state("Degraded")
+    assert perch.member_status(1) == "Missing"
+    # Written while it is away: what it holds is stale now.
+    machine.run("yes new | head -c 32M | dd of=/dev/perch/back bs=1M oflag=direct iflag=fullblock 2>/dev/null", check=True)
+    fresh = machine.run("head -c 32M /dev/perch/back | md5sum", check=True).out
+    machine.insert(1)
+    perch.wait("the member to be seen again", lambda: perch.member_status(1) == "Offline")
+    assert perch.vd()["state"] == "Degraded"
+    assert "start rebuild" in machine.run("perchcli show").out.split("CLI Version")[0]
+    perch.ok("/c0/e0/s1 start rebuild watch", 900)
+    perch.wait_state("Optimal")
+    perch.ok("/c0/e0/s0 set offline force")
+    machine.run("echo 3 >/proc/sys/vm/drop_caches; blockdev --flushbufs /dev/perch/back")
+    assert machine.run("head -c 32M /dev/perch/back | md5sum", check=True).out == fresh
+
+
+def test_stop_rebuild_and_set_online(boot, perch_of):
+    machine = boot(drives=conftest.drives(3))
+    perch = perch_of(machine)
+    perch.ok("/c0 add vd r5 drives=0:0-2 name=stop")
+    perch.wait_idle()
+    perch.ok("/c0/e0/s2 set offline force")
+    assert perch.vd()["survives"] == 0
+    rc, text = perch.error("/c0/e0/s0 set offline force")
+    assert rc == 203 and "survives 0" in text
+    perch.ok("/c0/e0/s2 set online")
+    assert perch.member_status(2) == "Rebuild", "an offline member is rebuilt, not trusted"
+    perch.ok("/c0/e0/s2 stop rebuild")
+    assert perch.member_status(2) == "Offline"
+    perch.ok("/c0/e0/s2 start rebuild watch", 900)
+    assert perch.wait_state("Optimal")["survives"] == 1
+
+
+def test_two_members_gone(boot, perch_of):
+    """Beyond redundancy the VD is Offline with the drives named, show still answers, and nothing lies."""
+    machine = boot(drives=conftest.drives(3))
+    perch = perch_of(machine)
+    perch.ok("/c0 add vd r5 drives=0:0-2 name=gone")
+    perch.wait_idle()
+    machine.pull(0)
+    perch.wait_state("Degraded")
+    machine.pull(1)
+    perch.wait_state("Offline")
+    shown = machine.run("perchcli show")
+    assert shown.rc == 0 and "Offline" in shown.out.split("CLI Version")[0]
+    assert machine.run("dd if=/dev/perch/gone of=/dev/null bs=1M count=64 iflag=direct 2>/dev/null", 120).rc != 0
+
+
+def test_hung_drive_does_not_hang_show(boot, perch_of):
+    machine = boot(drives=conftest.drives(4))
+    perch = perch_of(machine)
+    machine.hang(3)
+    for _ in range(3):
+        assert machine.run("perchcli /c0/eall/sall show", 60).rc == 0
+    perch.ok("/c0 add vd r5 drives=0:0-2 name=other", 300)

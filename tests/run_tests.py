@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs the tests: tests/run [lint|unit|sim|clients|qemu]... [NAME]...
+
+Without a tier all of them; NAME restricts to tests whose name contains it. Installs what is missing (apt), builds, and
+prints a line with its seconds for each test, then `N passed, M failed`. A skipped test counts as failed.
+Exit status 0 only if something ran and nothing failed.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "qemu-images"))
+
+import debs  # noqa: E402
+
+TIERS = ["lint", "unit", "sim", "clients", "qemu"]
+SHARE_MINUTES = {"lint": 8, "unit": 8, "sim": 4, "clients": 3, "qemu": 22}
+"""A tier that outgrows its share (two cores, including its build) fails."""
+
+
+class Totals:
+    """Counts over all tiers."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failed: list[str] = []
+
+    def add(self, tier: str, name: str, good: bool, seconds: float | None = None) -> None:
+        """Count one test; with seconds, print its line too."""
+        if good:
+            self.passed += 1
+        else:
+            self.failed.append(f"{tier}: {name}")
+        if seconds is not None:
+            print(f"{tier:8} {'passed' if good else 'FAILED':8} {seconds:7.1f} s  {name}", flush=True)
+
+
+def run(command: list[str], **options) -> int:
+    """Run a command in the project's folder; its exit status."""
+    return subprocess.run(command, cwd=TOP, check=False, **options).returncode
+
+
+def step(totals: Totals, tier: str, name: str, command: list[str]) -> bool:
+    """A command that counts as one test; its output is shown only if it fails."""
+    begun = time.monotonic()
+    result = subprocess.run(command, cwd=TOP, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, errors="replace")
+    if result.returncode:
+        print(result.stdout[-20000:])
+    totals.add(tier, name, result.returncode == 0, time.monotonic() - begun)
+    return result.returncode == 0
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Files of the project that match."""
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", *patterns], cwd=TOP, check=True,
+                            stdout=subprocess.PIPE, text=True)
+    return listed.stdout.split()
+
+
+def shell_scripts() -> list[str]:
+    """Files that begin with a shell's name."""
+    scripts = []
+    for name in tracked():
+        with open(TOP / name, "rb") as handle:
+            first = handle.readline(80)
+        if first.startswith((b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash")):
+            scripts.append(name)
+    return scripts
+
+
+def build(totals: Totals, tier: str) -> bool:
+    """Configure and build the dev preset."""
+    return step(totals, tier, "configure (dev)", ["cmake", "--preset", "dev"]) and \
+        step(totals, tier, "build (dev, ASan and UBSan)", ["cmake", "--build", "--preset", "dev"])
+
+
+def lint(totals: Totals, names: list[str]) -> None:
+    """Formatting and static checks."""
+    cpp = tracked("*.cpp", "*.hpp")
+    checks = {"clang-format": ["clang-format-16", "--dry-run", "--Werror", *cpp],
+              "shellcheck": ["shellcheck", *shell_scripts()],
+              "spdx": ["sh", "-c", "! grep -L 'SPDX-License-Identifier' \"$@\" | grep .", "-",
+                       *tracked("*.cpp", "*.hpp", "*.h", "*.c", "*.py", "*.sh", "*CMakeLists.txt", "*.service",
+                                "*.rules")]}
+    for name, command in checks.items():
+        if not names or any(word in name for word in names):
+            step(totals, "lint", name, command)
+    if not names or any(word in "clang-tidy" for word in names):
+        step(totals, "lint", "configure (tidy)", ["cmake", "--preset", "tidy"])
+        sources = [name for name in tracked("lib/*.cpp", "tools/*.cpp")]
+        step(totals, "lint", "clang-tidy", ["sh", "-c", "printf '%s\\n' \"$@\" | xargs -P2 -n4 clang-tidy-16 --quiet "
+                                            "-p build/tidy", "-", *sources])
+
+
+def ctest(totals: Totals, tier: str, names: list[str]) -> None:
+    """Unit and simulation tests, one process each, through ctest."""
+    if not build(totals, tier):
+        return
+    with tempfile.TemporaryDirectory() as work:
+        report = Path(work) / "report.xml"
+        command = ["ctest", "--preset", "dev", "-L", f"^{tier}$", "-j2", "--output-junit", str(report),
+                   "--no-tests=error", "--quiet"]
+        if names:
+            command += ["-R", "|".join(names)]
+        run(command, stdout=subprocess.DEVNULL)
+        if not report.exists():
+            totals.add(tier, "ctest ran no test", False, 0)
+            return
+        for case in ElementTree.parse(report).getroot().iter("testcase"):
+            good = case.get("status") == "run"
+            if not good:
+                print(case.findtext("system-out") or case.findtext("failure") or "")
+            totals.add(tier, case.get("name"), good, float(case.get("time")))
+
+
+def pytest(totals: Totals, tier: str, names: list[str]) -> None:
+    """Tests that drive programs and guests from outside."""
+    if tier == "clients" and not build(totals, tier):
+        return
+    with tempfile.TemporaryDirectory() as work:
+        report = Path(work) / "report.xml"
+        command = ["/usr/bin/python3", "-m", "pytest", "-q", "--no-header", "--no-summary", "--tb=short", "-p", "report",
+                   "-p", "no:cacheprovider", f"--junitxml={report}", f"tests/{tier}"]
+        if names:
+            command += ["-k", " or ".join(names)]
+        environment = {**os.environ, "PYTHONPATH": str(TOP / "tests"), "PERCH_TIER": tier,
+                       "PERCH_BUILD": str(TOP / "build" / "dev"), "PYTHONDONTWRITEBYTECODE": "1"}
+        run(command, env=environment)
+        cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []
+        if not cases:
+            totals.add(tier, "pytest ran no test", False, 0)
+        for case in cases:
+            bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
+            for child in bad:
+                print(f"--- {case.get('name')}\n{child.text or child.get('message')}")
+            totals.add(tier, case.get("name"), not bad)
+
+
+RUNNERS = {"lint": lint, "unit": lambda t, n: ctest(t, "unit", n), "sim": lambda t, n: ctest(t, "sim", n),
+           "clients": lambda t, n: pytest(t, "clients", n), "qemu": lambda t, n: pytest(t, "qemu", n)}
+
+
+def main(arguments: list[str]) -> int:
+    """Run what the arguments name."""
+    if any(word in ("-h", "--help") for word in arguments):
+        print(__doc__)
+        return 0
+    if any(word.startswith("-") for word in arguments):
+        print(f"tests/run: there is no option {arguments[0]}; see tests/run --help", file=sys.stderr)
+        return 2
+    tiers = [word for word in arguments if word in TIERS] or TIERS
+    names = [word for word in arguments if word not in TIERS]
+    try:
+        for packages in ("packaging/build-deps.txt", "tests/packages.txt", "qemu-images/packages.txt"):
+            debs.install(TOP / packages)
+    except debs.PackageError as error:
+        print(f"tests/run: {error}", file=sys.stderr)
+        return 1
+    totals = Totals()
+    for tier in tiers:
+        begun = time.monotonic()
+        RUNNERS[tier](totals, names)
+        minutes = (time.monotonic() - begun) / 60
+        if not names and minutes > SHARE_MINUTES[tier]:
+            totals.add(tier, f"took {minutes:.1f} minutes, its share is {SHARE_MINUTES[tier]}", False, minutes * 60)
+    for failure in totals.failed:
+        print(f"failed: {failure}")
+    print(f"{totals.passed} passed, {len(totals.failed)} failed")
+    return 0 if totals.passed and not totals.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
