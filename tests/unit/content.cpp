@@ -114,7 +114,7 @@ TEST_CASE("content: what was found says where") {
 TEST_CASE("content: a large file in the middle is seen by the samples") {
     const TempDir directory;
     // 64 samples over 3 GiB: nothing of 1/64 of the drive can hide between them.
-    for (const std::uint64_t place : {100 * MiB, GiB, 1536 * MiB, 2 * GiB, 2900 * MiB}) {
+    for (const std::uint64_t place : {100 * MiB, 1536 * MiB, 2900 * MiB}) {
         INFO(place);
         const auto drive = directory.sparse("drive", size);
         put(drive, place, std::string(48 * MiB, 'y'));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon.hpp"
 
+#include <fcntl.h>
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
@@ -107,6 +108,7 @@ Result<void> Daemon::run() {
     watch_signals();
     watch_udev();
     watch_dm();
+    watch_mounts();
     events_->emit(EventKind::started, fmt::format("perchd {} started.", PERCH_VERSION));
     refresh_now();
     loop_.run();
@@ -297,6 +299,25 @@ void Daemon::watch_dm() {
                                       watch_dm();
                                   }
                               });
+}
+
+/// /proc/self/mountinfo signals an exceptional condition when something is mounted or unmounted
+/// (proc(5)): who uses a VD is then shown at once.
+void Daemon::watch_mounts() {
+    if (!mounts_descriptor_.is_open()) {
+        const int fd = ::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+        if (fd < 0) {
+            return;  // the timer still looks
+        }
+        mounts_descriptor_.assign(fd);
+    }
+    mounts_descriptor_.async_wait(asio::posix::stream_descriptor::wait_error,
+                                  [this](const boost::system::error_code& error) {
+                                      if (!error) {
+                                          schedule_refresh(settle_delay);
+                                          watch_mounts();
+                                      }
+                                  });
 }
 
 void Daemon::watch_signals() {

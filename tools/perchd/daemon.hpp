@@ -64,6 +64,7 @@ class Daemon final : public redfish::Backend {
     void schedule_refresh(std::chrono::milliseconds delay);
     void watch_udev();
     void watch_dm();
+    void watch_mounts();
     void watch_signals();
 
     DaemonOptions options_;
@@ -88,6 +89,7 @@ class Daemon final : public redfish::Backend {
     boost::asio::steady_timer refresh_timer_{loop_};
     boost::asio::posix::stream_descriptor udev_descriptor_{loop_};
     boost::asio::posix::stream_descriptor dm_descriptor_{loop_};
+    boost::asio::posix::stream_descriptor mounts_descriptor_{loop_};
     boost::asio::signal_set signals_{loop_};
 };
 
