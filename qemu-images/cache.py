@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-KEEP_SECONDS = 7 * 24 * 3600
+KEEP_SECONDS = 24 * 3600
 """An entry nobody used for this long is removed when its successor is built."""
 
 

@@ -17,29 +17,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import cache
 import channel
+import hotplug
 import images
+import machine
 import qmp
+from machine import GIB, DriveSpec, MediaError, default_drives, drive_nodes
 
-GIB = 1 << 30
-SLOTS = 12
-FIRST_PORT_ADDRESS = 4
-"""PCI device number of slot 0's root port on bus 0; the others follow."""
-MAX_SLOTS = 20
-SLOT_CONTROL = 0x6C
-"""Where QEMU's root ports have the PCI Express Slot Control register in their configuration space."""
+__all__ = ["GIB", "DriveSpec", "Guest", "GuestError", "MediaError", "Result", "Running", "default_drives"]
+
 BOOT_SECONDS = 300
-DEFAULT_ACCELERATOR = "tcg,thread=multi,tb-size=64"
-"""QEMU does not drop code that it translated before a reset; with a larger cache (in MiB) a reboot takes minutes."""
 LOOP_SECONDS = 0.4
 """What the loop that measures slowness takes on the machine this was developed on, idle."""
-
-NEEDLESS_UNITS = ("e2scrub_reap.service", "nvmf-autoconnect.service", "systemd-binfmt.service")
-"""Units of the full guest that only cost time."""
 
 CONSOLE_PROBLEMS = re.compile(
     r"\bBUG:|KASAN|KCSAN|UBSAN|WARNING:|possible circular|possible recursive|inconsistent lock state|"
@@ -52,52 +45,11 @@ class GuestError(Exception):
 
 
 @dataclass
-class MediaError:
-    """A range that fails from the start: `sector` is in 512-byte units; `iotype` read or write."""
-
-    sector: int
-    iotype: str = "read"
-    errno: int = 5
-    once: bool = False
-
-
-@dataclass
-class DriveSpec:
-    """One drive. The serial number names its image file in the guest's directory.
-
-    content: None (zeros), "ext4" (the whole drive an ext4 with a few files) or "random" (seeded bytes
-    in the first and last 64 MiB). Limits are bytes or operations per second, 0 for none.
-    """
-
-    slot: int
-    size_bytes: int = 3 * GIB
-    sector: int = 512
-    serial: str = ""
-    content: str | None = None
-    read_bps: int = 0
-    write_bps: int = 0
-    total_iops: int = 0
-    errors: list[MediaError] = field(default_factory=list)
-
-    def __post_init__(self):
-        self.serial = self.serial or f"PERCH{self.slot:08d}"
-        self.errors = [MediaError(**error) if isinstance(error, dict) else error for error in self.errors]
-
-
-@dataclass
 class Result:
     """What a command in the guest did."""
 
     rc: int
     out: str
-
-
-def default_drives() -> list[DriveSpec]:
-    """The lab's set: eight drives of 3 GiB, s6 with 4 KiB sectors, s7 used before (ext4)."""
-    drives = [DriveSpec(slot) for slot in range(8)]
-    drives[6].sector = 4096
-    drives[7].content = "ext4"
-    return drives
 
 
 class Running:
@@ -163,7 +115,7 @@ class Guest:
     @classmethod
     def start(cls, directory: Path, kind: str = "fast", drives: list[DriveSpec] | None = None, *,
               programs: Path | None = None, files: bool = False, smp: int = 2, memory_mib: int = 1536,
-              append: str = "", slots: int = SLOTS) -> "Guest":
+              append: str = "", slots: int = machine.DEFAULT_SLOTS) -> "Guest":
         """Boot a new guest and wait until it is up. Removes what an earlier guest left in `directory`.
 
         programs: the install tree (DESTDIR) of our programs. files: attach the disk of real files, at
@@ -171,8 +123,8 @@ class Guest:
         """
         directory = Path(directory).absolute()
         drives = default_drives() if drives is None else drives
-        if not 1 <= slots <= MAX_SLOTS or any(not 0 <= drive.slot < slots for drive in drives):
-            raise GuestError(f"slots are 0 to {slots - 1}, of at most {MAX_SLOTS}")
+        if not 1 <= slots <= machine.MAX_SLOTS or any(not 0 <= drive.slot < slots for drive in drives):
+            raise GuestError(f"slots are 0 to {slots - 1}, of at most {machine.MAX_SLOTS}")
         directory.mkdir(parents=True, exist_ok=True)
         guest = cls(directory)
         if guest.is_running():
@@ -186,7 +138,7 @@ class Guest:
             disks["perch-files"] = str(images.files())
         guest._write_state({
             "kind": kind, "kernel": str(boot.kernel), "initrd": str(boot.initrd), "disks": disks, "smp": smp,
-            "memory_mib": memory_mib, "append": append, "slots": slots, "generation": 0, "pid": 0, "slowness": 1.0,
+            "memory_mib": memory_mib, "append": append, "slots": slots, "pid": 0, "slowness": 1.0,
             "drives": [asdict(drive) for drive in drives]})
         for drive in drives:
             guest._make_image(drive)
@@ -226,7 +178,6 @@ class Guest:
     def reboot(self) -> None:
         """Reboot from inside, orderly, and wait until it is up again."""
         before = self._boot_id()
-        self._update_state(generation=self._state()["generation"] + 1)
         self.run("(sleep 0.2; reboot) </dev/null >/dev/null 2>&1 &", 30)
         self._channels.disconnect()
         self._wait_until_up(different_from=before)
@@ -318,9 +269,8 @@ class Guest:
     def devices(self) -> dict[int, str]:
         """The guest's devices by slot, such as {3: "/dev/nvme3n1"}; without drives that the guest does not have."""
         found = {}
-        for path in self.run(f"ls -d {_namespace(None)} 2>/dev/null").out.split():
-            slot = int(path.split("/0000:00:")[1][:2], 16) - FIRST_PORT_ADDRESS
-            found[slot] = f"/dev/{path.split('/')[-1]}"
+        for path in self.run(f"ls -d {hotplug.namespace(None)} 2>/dev/null").out.split():
+            found[hotplug.slot_of(path)] = f"/dev/{path.split('/')[-1]}"
         return found
 
     def device(self, slot: int) -> str | None:
@@ -331,7 +281,7 @@ class Guest:
         """Remove the drive by surprise, as pulling it out does: I/O in flight fails."""
         self.drive(slot)
         # With whole 16-bit accesses QEMU removes the drive; byte by byte it does not, see hang().
-        self.run(_slot_control(slot, 2) + _gone(slot), check=True)
+        self.run(hotplug.write_slot_control(slot, 2) + hotplug.gone(slot), check=True)
         self._forget(slot)
 
     def eject(self, slot: int) -> None:
@@ -340,12 +290,12 @@ class Guest:
         with self._qmp() as monitor:
             monitor.execute("device_del", id=f"slot{slot}")
         self._forget(slot)
-        self.run(_gone(slot), check=True)
+        self.run(hotplug.gone(slot), check=True)
 
     def hang(self, slot: int) -> None:
         """Make the drive answer nothing any more: I/O neither completes nor fails."""
         self.drive(slot)
-        self.run(_slot_control(slot, 1), check=True)
+        self.run(hotplug.write_slot_control(slot, 1), check=True)
 
     def insert(self, slot: int, blank: bool = False, spec: DriveSpec | None = None) -> DriveSpec:
         """Put a drive into an empty slot; wait until the guest and its udev have it.
@@ -370,19 +320,17 @@ class Guest:
         spec.slot = slot
         if any(drive["serial"] == spec.serial for drive in state["drives"]):
             raise GuestError(f"the drive {spec.serial} is in another slot")
-        # The guest powers the slot off a second or more after a pull; QEMU would remove the new drive then.
-        self.run(_until(f"[ $(od -An -tx1 -j{SLOT_CONTROL + 1} -N1 {_port(slot)}/config) = 07 ]",
-                        f"slot {slot}: still powered"), check=True)
+        # Powering the slot off, which follows a pull, would make QEMU remove the new drive.
+        self.run(hotplug.powered_off(slot), check=True)
         self._make_image(spec)
-        group, block, device = self._qemu_drive(spec)
+        group, block, device = drive_nodes(spec)
         with self._qmp() as monitor:
             if group:
                 monitor.execute_raw("object-add", group)
             monitor.execute_raw("blockdev-add", block)
             monitor.execute_raw("device_add", device)
         self._change_drives(lambda drives: [*drives, asdict(spec)])
-        self.run(_until(f"ls -d {_namespace(slot)} >/dev/null 2>&1", f"slot {slot}: no drive appeared")
-                 + "udevadm settle", check=True)
+        self.run(hotplug.filled(slot), check=True)
         return spec
 
     def flip_byte(self, slot: int, offset_bytes: int, mask: int = 0xFF) -> None:
@@ -439,7 +387,7 @@ class Guest:
                 if time.monotonic() > deadline:
                     raise GuestError(f"slot {slot}: the guest did not let go of the drive.\n{self._console_tail()}")
                 time.sleep(0.05)
-            group, block, _ = self._qemu_drive(gone)
+            group, block, _ = drive_nodes(gone)
             monitor.execute("blockdev-del", node_name=block["node-name"])
             if group:
                 monitor.execute("object-del", id=group["id"])
@@ -473,7 +421,7 @@ class Guest:
         return handle if ours else None
 
     def _image(self, serial: str) -> Path:
-        return self.directory / f"drive-{serial}.img"
+        return self.directory / machine.image_name(serial)
 
     def _make_image(self, drive: DriveSpec) -> None:
         """Make the drive's image, unless it exists (a drive that was in a slot before)."""
@@ -492,72 +440,6 @@ class Guest:
                 handle.write(source.randbytes(part))
             handle.truncate(drive.size_bytes)
 
-    def _qemu_drive(self, drive: DriveSpec) -> tuple[dict | None, dict, dict]:
-        """The throttle group (or None), the block node and the device of `drive`, for QMP or the command line."""
-        node = {"driver": "file", "filename": self._image(drive.serial).name, "discard": "unmap", "aio": "threads",
-                "cache": {"direct": False, "no-flush": True}}
-        if drive.errors:
-            node = {"driver": "blkdebug", "discard": "unmap", "image": node,
-                    "inject-error": [{"event": "none", **asdict(error)} for error in drive.errors]}
-        node = {"driver": "raw", "file": node, "discard": "unmap", "detect-zeroes": "unmap"}
-        group = None
-        limits = {"bps-read": drive.read_bps, "bps-write": drive.write_bps, "iops-total": drive.total_iops}
-        if any(limits.values()):
-            name = f"limits-{drive.serial}"
-            group = {"qom-type": "throttle-group", "id": name,
-                     "limits": {key: value for key, value in limits.items() if value}}
-            node = {"driver": "throttle", "throttle-group": name, "file": node, "discard": "unmap"}
-        node["node-name"] = f"drive-{drive.serial}"
-        device = {"driver": "nvme", "id": f"slot{drive.slot}", "bus": f"port{drive.slot}", "serial": drive.serial,
-                  "drive": node["node-name"], "logical_block_size": drive.sector, "physical_block_size": drive.sector}
-        return group, node, device
-
-    def _command(self) -> list[str]:
-        state = self._state()
-        # A /dev/kvm that opens may still not work (nested, sandboxed), so it is asked for, not found.
-        accelerator = os.environ.get("PERCH_ACCEL", DEFAULT_ACCELERATOR)
-        command = [
-            "qemu-system-x86_64", "-name", f"guest={self.directory}", "-nodefaults", "-no-user-config", "-display", "none",
-            "-machine", "q35", "-accel", accelerator, "-cpu", "max,la57=off",
-            "-smp", str(state["smp"]), "-m", str(state["memory_mib"]),
-            # Native PCIe hot plug: slots have their numbers, and a pull is possible.
-            "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
-            "-qmp", "unix:qmp.sock,server=on,wait=off",
-            "-chardev", "socket,id=console,path=console.sock,server=on,wait=off,logfile=console.log,logappend=on",
-            "-serial", "chardev:console",
-            "-kernel", state["kernel"], "-initrd", state["initrd"], "-append", self._kernel_command_line(state),
-            "-device", "virtio-serial-pci,addr=0x1e,max_ports=16",
-        ]
-        for number in range(channel.PORTS):
-            command += ["-chardev", f"socket,id=agent{number},path=agent{number}.sock,server=on,wait=off",
-                        "-device", f"virtserialport,chardev=agent{number},name=perch.agent.{number}"]
-        disks = {serial: {"driver": "raw", "read-only": True, "file": {"driver": "file", "filename": path}}
-                 for serial, path in state["disks"].items() if serial != "perch-root"}
-        own = {"driver": "file", "cache": {"direct": False, "no-flush": True}}
-        if state["kind"] == "full":
-            disks = {"perch-root": {"driver": "qcow2", "file": {**own, "filename": "root.qcow2"}}, **disks}
-        else:
-            disks["perch-state"] = {"driver": "raw", "file": {**own, "filename": "state.img"}}
-        for number, (serial, node) in enumerate(disks.items()):
-            command += ["-blockdev", json.dumps({**node, "node-name": serial}),
-                        "-device", f"virtio-blk-pci,addr={0x18 + number:#x},drive={serial},serial={serial}"]
-        for slot in range(state["slots"]):
-            command += ["-device", f"pcie-root-port,id=port{slot},chassis={slot + 1},slot={slot},"
-                                   f"addr={FIRST_PORT_ADDRESS + slot:#x}"]
-        for drive in self.drives():
-            group, node, device = self._qemu_drive(drive)
-            if group:
-                command += ["-object", json.dumps(group)]
-            command += ["-blockdev", json.dumps(node), "-device", json.dumps(device)]
-        return command
-
-    @staticmethod
-    def _kernel_command_line(state: dict) -> str:
-        words = ["console=ttyS0", "loglevel=5", "mitigations=off", "tsc=reliable", "no_timer_check"]
-        if state["kind"] == "full":
-            words += ["root=/dev/vda", "rw", *(f"systemd.mask={unit}" for unit in NEEDLESS_UNITS)]
-        return " ".join([*words, state["append"]]).strip()
-
     def _boot(self) -> None:
         for name in ("qmp.sock", "console.sock", *(f"agent{number}.sock" for number in range(channel.PORTS))):
             (self.directory / name).unlink(missing_ok=True)
@@ -565,10 +447,10 @@ class Guest:
         (self.directory / "console.log").touch()
         with open(self.directory / "qemu.log", "w", encoding="utf-8") as log:
             # Ends with the process that started it, however that ends.
-            self._process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *self._command()],
-                                             cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                             start_new_session=True)
-        self._update_state(pid=self._process.pid, generation=self._state()["generation"] + 1, slowness=1.0)
+            command = ["setpriv", "--pdeathsig", "KILL", "--", *machine.command(self.directory, self._state())]
+            self._process = subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log, start_new_session=True)
+        self._update_state(pid=self._process.pid, slowness=1.0)
         try:
             self._wait_until_up()
             self._update_state(slowness=self._measure_slowness())
@@ -612,31 +494,3 @@ class Guest:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - 4096))
             if b"end Kernel panic" in handle.read():
                 raise GuestError(f"the guest's kernel panicked.\n{self._console_tail()}")
-
-
-def _port(slot: int) -> str:
-    """The sysfs directory of a slot's root port."""
-    return f"/sys/bus/pci/devices/0000:00:{FIRST_PORT_ADDRESS + slot:02x}.0"
-
-
-def _namespace(slot: int | None) -> str:
-    """A shell pattern for the guest's NVMe namespace in `slot`; None for any slot."""
-    port = "/sys/bus/pci/devices/0000:00:*" if slot is None else _port(slot)
-    return f"{port}/0000:*/nvme/nvme*/nvme*n*"
-
-
-def _until(condition: str, failure: str) -> str:
-    """A shell command line that waits for `condition`, a minute of polls."""
-    return (f"tries=0; until {condition}; do tries=$((tries + 1)); "
-            f"[ $tries -lt 600 ] || {{ echo '{failure}'; exit 1; }}; sleep 0.1; done; ")
-
-
-def _gone(slot: int) -> str:
-    """A command that waits until the guest has no drive in `slot`."""
-    return _until(f"! ls -d {_namespace(slot)} >/dev/null 2>&1", f"slot {slot}: the drive is still there") + "udevadm settle"
-
-
-def _slot_control(slot: int, access_bytes: int) -> str:
-    """A command that writes the port's Slot Control register (0x6c) twice: power off, then on again."""
-    return (f"for word in '\\321\\027' '\\361\\021'; do printf \"$word\" | dd of={_port(slot)}/config "
-            f"bs={access_bytes} seek={SLOT_CONTROL // access_bytes} conv=notrunc 2>/dev/null; done; ")

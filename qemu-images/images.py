@@ -31,7 +31,8 @@ KERNEL = "linux-image-cloud-amd64"
 
 FAST_PACKAGES = [
     KERNEL, "base-passwd", "bash", "bsdutils", "busybox-static", "coreutils", "curl", "dash", "dmsetup", "e2fsprogs",
-    "fdisk", "fio", "gdisk", "kmod", "kpartx", "libstdc++6", "mdadm", "mount", "nvme-cli", "strace", "udev", "util-linux",
+    "fdisk", "fio", "gdisk", "kmod", "kpartx", "libstdc++6", "mdadm", "mount", "nvme-cli", "strace", "udev",
+    "util-linux",
 ]
 
 MODULES = [
@@ -69,6 +70,9 @@ OTHER_FILES = [
     "etc/mke2fs.conf", "lib/udev/kpartx_id", f"{LIBRARIES}/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2",
     "usr/libexec/coreutils/libstdbuf.so",
 ]
+
+# Groups that udev's rules and Perch name, beyond those of base-passwd.
+EXTRA_GROUPS = ("input", "kvm", "render", "sgx", "perch")
 
 FULL_PACKAGES = [
     KERNEL, "bsdutils", "curl", "dbus", "dmsetup", "e2fsprogs", "fdisk", "fio", "gdisk", "initramfs-tools", "iproute2",
@@ -228,7 +232,8 @@ def _build_fast(output: Path) -> None:
     shutil.copyfile(tree / f"boot/vmlinuz-{version}", output / "vmlinuz")
 
     light = _Closure(tree)
-    for name in [*PROGRAMS, *OTHER_FILES, f"{LIBRARIES}/libstdc++.so.6", *(f"lib/udev/rules.d/{r}.rules" for r in RULES)]:
+    rules = [f"lib/udev/rules.d/{rule}.rules" for rule in RULES]
+    for name in [*PROGRAMS, *OTHER_FILES, *rules, f"{LIBRARIES}/libstdc++.so.6"]:
         light.add(name)
     tools = _Closure(tree, set(light.paths))
     for name in TOOLS:
@@ -275,7 +280,7 @@ def _add_own_files(archive: cpio.Archive, tree: Path) -> None:
     archive.file("usr/lib/perch-lab/agent", (HERE / "agent").read_bytes(), 0o755)
     masters = tree / "usr/share/base-passwd"
     groups = (masters / "group.master").read_text(encoding="ascii")
-    extra = "".join(f"{name}:x:{number}:\n" for number, name in enumerate(("input", "kvm", "render", "sgx", "perch"), 990))
+    extra = "".join(f"{name}:x:{number}:\n" for number, name in enumerate(EXTRA_GROUPS, 990))
     archive.file("etc/group", (groups.replace(":*:", ":x:") + extra).encode())
     archive.file("etc/passwd", (masters / "passwd.master").read_bytes())
     archive.file("etc/shadow", b"root::19000:0:99999:7:::\n", 0o640)
@@ -410,7 +415,8 @@ def full(tree: Path | None) -> Boot:
         if os.geteuid() == 0:
             _compose_full(base / "root.tar", tree, output)
         else:
-            _tool("fakeroot", sys.executable, Path(__file__).resolve(), "compose", base / "root.tar", output, tree or "")
+            this = Path(__file__).resolve()
+            _tool("fakeroot", sys.executable, this, "compose", base / "root.tar", output, tree or "")
 
     directory = cache.entry("full", key, build)
     return Boot(directory / "vmlinuz", directory / "initrd.img", {"perch-root": directory / "root.img"})

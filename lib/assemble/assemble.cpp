@@ -21,9 +21,9 @@ Uuid our_controller(const std::vector<FoundDrive>& drives) {
         }
     }
     // std::map is ordered, and max_element keeps the first of equals: the lower UUID.
-    const auto best = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second;
-    });
+    const auto best =
+        std::max_element(votes.begin(), votes.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     return best == votes.end() ? Uuid{} : best->first;
 }
 
@@ -38,7 +38,8 @@ std::uint64_t newest_events(const ConfigVd& vd, const MemberRecords& records) {
     return newest;
 }
 
-bool called_failed(const ConfigVd& vd, const MemberRecords& records, std::uint64_t newest, int row) {
+bool called_failed(const ConfigVd& vd, const MemberRecords& records, std::uint64_t newest,
+                   int row) {
     for (std::size_t other = 0; other < vd.members.size(); ++other) {
         const auto& record = records[other];
         if (vd.members[other].state == MemberState::online && record && record->events == newest &&
@@ -173,21 +174,20 @@ AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& v
             plan.vd.members.push_back(engine);
             continue;
         }
-        const bool stale =
-            newest > 0 && (!record || record->events + events_tolerance < newest);
+        const bool stale = newest > 0 && (!record || record->events + events_tolerance < newest);
         if (member.state == MemberState::candidate) {
             if (drive == nullptr) {
                 plan.drops.push_back({row, MemberState::missing, "absent during its rebuild"});
             } else {
                 // Stale or empty metadata only costs the progress made so far.
                 engine = engine_member(member, *drive,
-                                       stale ? MemberRole::rebuild_fresh
-                                             : role_of(member, record));
+                                       stale ? MemberRole::rebuild_fresh : role_of(member, record));
             }
         } else if (drive == nullptr) {
             plan.drops.push_back({row, MemberState::missing, "absent"});
         } else if (stale || called_failed(vd, records, newest, row)) {
-            plan.drops.push_back({row, MemberState::failed, "its content is older than the others'"});
+            plan.drops.push_back(
+                {row, MemberState::failed, "its content is older than the others'"});
         } else if (record && !record->rebuilt) {
             plan.drops.push_back({row, MemberState::failed, "its rebuild was never finished"});
         } else {
@@ -210,9 +210,9 @@ AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& v
     for (const auto& drop : plan.drops) {
         const auto* drive =
             find_drive(configuration, vd.members[static_cast<std::size_t>(drop.row)].drive);
-        plan.reason += fmt::format("{}{}: {}", plan.reason.empty() ? "" : "; ",
-                                   drive == nullptr ? "a member" : describe_drive(*drive),
-                                   drop.reason);
+        plan.reason +=
+            fmt::format("{}{}: {}", plan.reason.empty() ? "" : "; ",
+                        drive == nullptr ? "a member" : describe_drive(*drive), drop.reason);
     }
     return plan;
 }

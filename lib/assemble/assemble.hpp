@@ -50,14 +50,14 @@ struct AssemblyPlan {
     EngineVd vd;
     std::vector<Drop> drops;
     bool reset_metadata = false;  ///< zero all members' metadata first: it never ran
-    std::string reason;  ///< for a person, when not complete
+    std::string reason;           ///< for a person, when not complete
 };
 
 /// Decides how a VD that does not run may start. A member that the newest record of the others
 /// calls failed, or whose own record is more than one event behind, is stale and not trusted; so is
 /// one whose record says that its rebuild was not finished. A VD that never ran (created, then a
-/// crash in the middle of the engine's first records) starts from zeroed metadata, with all members:
-/// no host write can have come before the engine's records were complete on all of them.
+/// crash in the middle of the engine's first records) starts from zeroed metadata, with all
+/// members: no host write can have come before the engine's records were complete on all of them.
 AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& vd,
                            const std::vector<FoundDrive>& drives, const MemberRecords& records);
 

@@ -29,8 +29,7 @@ Result<ControllerLock> ControllerLock::lock(const std::string& path, int operati
     return ControllerLock(std::move(fd));
 }
 
-Result<ControllerLock> ControllerLock::take(const std::string& directory,
-                                            const std::string& name) {
+Result<ControllerLock> ControllerLock::take(const std::string& directory, const std::string& name) {
     return lock(directory + "/" + name, LOCK_EX);
 }
 

@@ -18,12 +18,12 @@ namespace perch {
 /// One drive as the last look found it.
 struct FoundDrive {
     DriveIdentity identity;
-    bool answered = false;              ///< false: it did not answer in time
+    bool answered = false;  ///< false: it did not answer in time
     std::optional<Label> label;
     std::optional<Configuration> configuration;
-    std::string content;                ///< without a label: what is on it; empty means blank
-    std::optional<Error> trouble;       ///< label or configuration that cannot be used
-    std::vector<std::string> users;     ///< who uses it, other than Perch
+    std::string content;             ///< without a label: what is on it; empty means blank
+    std::optional<Error> trouble;    ///< label or configuration that cannot be used
+    std::vector<std::string> users;  ///< who uses it, other than Perch
     std::optional<DriveHealth> health;
 };
 
@@ -47,8 +47,8 @@ class DriveAccess {
     /// Errc::in_use when the kernel has the drive open.
     virtual Result<Label> take(const DriveIdentity& drive, const Uuid& controller) = 0;
     /// Writes to each drive, in parallel; one answer per drive, in order.
-    virtual std::vector<Result<void>> write_configuration(
-        const std::vector<FoundDrive>& drives, const Configuration& configuration) = 0;
+    virtual std::vector<Result<void>> write_configuration(const std::vector<FoundDrive>& drives,
+                                                          const Configuration& configuration) = 0;
     virtual Result<Bytes> read(const DriveIdentity& drive, std::uint64_t offset,
                                std::uint64_t length) = 0;
     /// Zeroes all ranges, in parallel over drives. The first error, if any.

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-
 namespace perch {
 
 /// One NVMe namespace as the kernel shows it. Reading this never waits for the drive.

@@ -102,8 +102,8 @@ auto edit_partition(const DriveIdentity& drive, std::uint64_t partition_offset, 
     if (!lock) {
         return tl::make_unexpected(lock.error());
     }
-    auto device = FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write,
-                                   partition_offset);
+    auto device =
+        FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write, partition_offset);
     if (!device) {
         return tl::make_unexpected(device.error());
     }
@@ -137,9 +137,9 @@ Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
     }
     const Label label{controller, Uuid::random(), drive.size_bytes, *partition,
                       drive.logical_block_bytes};
-    return edit_partition(drive, partition->offset, [&](FileDevice& device) {
-               return write_label(device, label);
-           }).map([&] { return label; });
+    return edit_partition(drive, partition->offset,
+                          [&](FileDevice& device) { return write_label(device, label); })
+        .map([&] { return label; });
 }
 
 }  // namespace
@@ -232,8 +232,7 @@ Result<T> NvmeAccess::edit(const DriveIdentity& drive, std::function<Result<T>()
 }
 
 Result<Label> NvmeAccess::take(const DriveIdentity& drive, const Uuid& controller) {
-    auto label =
-        edit<Label>(drive, [drive, controller] { return take_drive(drive, controller); });
+    auto label = edit<Label>(drive, [drive, controller] { return take_drive(drive, controller); });
     invalidate(drive.name);
     return label;
 }

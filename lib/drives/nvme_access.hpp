@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Real NVMe drives: a worker thread per drive and queue, every wait bounded. A drive that answers nothing
-// is shown as such and holds up nothing else.
+// Real NVMe drives: a worker thread per drive and queue, every wait bounded. A drive that answers
+// nothing is shown as such and holds up nothing else.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ namespace perch {
 
 struct NvmeAccessOptions {
     std::string sysfs = "/sys";
-    std::chrono::seconds look_timeout{10};   ///< for all drives together, per look
-    std::chrono::seconds edit_timeout{60};   ///< for one edit of one drive
+    std::chrono::seconds look_timeout{10};  ///< for all drives together, per look
+    std::chrono::seconds edit_timeout{60};  ///< for one edit of one drive
     std::chrono::seconds health_period{60};
     bool find_content = true;  ///< perch-assemble has no use for it
 };

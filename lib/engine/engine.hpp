@@ -27,7 +27,7 @@ enum class MemberRole {
 struct EngineMember {
     MemberRole role = MemberRole::absent;
     Uuid instance;
-    std::string partition;  ///< "/dev/nvme3n1p1"; unused when absent
+    std::string partition;              ///< "/dev/nvme3n1p1"; unused when absent
     std::uint64_t metadata_offset = 0;  ///< bytes in the partition
     std::uint64_t metadata_bytes = 0;
     std::uint64_t data_offset = 0;
@@ -61,10 +61,10 @@ struct EngineStatus {
 
 /// What a member's own metadata proves.
 struct MemberRecord {
-    std::uint64_t events = 0;        ///< grows with each change of the array's state
-    bool rebuilt = false;            ///< its content is complete
+    std::uint64_t events = 0;           ///< grows with each change of the array's state
+    bool rebuilt = false;               ///< its content is complete
     std::uint64_t rebuilt_sectors = 0;  ///< how far a rebuild came
-    std::vector<int> failed_rows;    ///< members that this record says have failed
+    std::vector<int> failed_rows;       ///< members that this record says have failed
     bool operator==(const MemberRecord&) const = default;
 };
 

@@ -36,7 +36,7 @@ enum class EventKind {
 
 struct EventKindInfo {
     EventKind kind;
-    int code;                     ///< MegaRAID event code (MR_EVT_*), 0x8000 up where there is none
+    int code;  ///< MegaRAID event code (MR_EVT_*), 0x8000 up where there is none
     Severity severity;
     std::string_view message_id;
     std::string_view title;

@@ -68,8 +68,7 @@ class Session : public std::enable_shared_from_this<Session> {
     Session(Socket::socket socket, std::shared_ptr<Shared> shared)
         : stream_(std::move(socket)),
           shared_(std::move(shared)),
-          may_change_(
-              peer_may_change(stream_.socket().native_handle(), shared_->options.group)) {
+          may_change_(peer_may_change(stream_.socket().native_handle(), shared_->options.group)) {
         ++shared_->connections;
     }
     Session(const Session&) = delete;
@@ -80,11 +79,10 @@ class Session : public std::enable_shared_from_this<Session> {
         parser_.emplace();
         parser_->body_limit(shared_->options.max_body_bytes);
         stream_.expires_after(shared_->options.idle_timeout);
-        beast::http::async_read(
-            stream_, buffer_, *parser_,
-            [self = shared_from_this()](beast::error_code error, std::size_t) {
-                self->on_read(error);
-            });
+        beast::http::async_read(stream_, buffer_, *parser_,
+                                [self = shared_from_this()](beast::error_code error, std::size_t) {
+                                    self->on_read(error);
+                                });
     }
 
   private:
@@ -102,9 +100,10 @@ class Session : public std::enable_shared_from_this<Session> {
         const bool keep = message.keep_alive();
         // The answer may take as long as it takes; the client's own limit ends the wait.
         stream_.expires_never();
-        shared_->handler(std::move(request), [self = shared_from_this(), keep](redfish::Response answer) {
-            self->write(std::move(answer), keep);
-        });
+        shared_->handler(std::move(request),
+                         [self = shared_from_this(), keep](redfish::Response answer) {
+                             self->write(std::move(answer), keep);
+                         });
     }
 
     void write(redfish::Response answer, bool keep) {
@@ -151,16 +150,16 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
               Shared{std::move(server_options), std::move(server_handler)})) {}
 
     void accept() {
-        acceptor.async_accept([self = shared_from_this()](beast::error_code error,
-                                                          Socket::socket socket) {
-            if (error == asio::error::operation_aborted) {
-                return;
-            }
-            if (!error && self->shared->connections < self->shared->options.max_connections) {
-                std::make_shared<Session>(std::move(socket), self->shared)->read();
-            }
-            self->accept();
-        });
+        acceptor.async_accept(
+            [self = shared_from_this()](beast::error_code error, Socket::socket socket) {
+                if (error == asio::error::operation_aborted) {
+                    return;
+                }
+                if (!error && self->shared->connections < self->shared->options.max_connections) {
+                    std::make_shared<Session>(std::move(socket), self->shared)->read();
+                }
+                self->accept();
+            });
     }
 
     Socket::acceptor acceptor;

@@ -22,8 +22,8 @@ inline constexpr std::uint64_t dmraid_metadata_bytes = 4ULL * 1024ULL * 1024;
 struct VdLayout {
     std::uint64_t metadata_offset = 0;  ///< in the partition
     std::uint64_t metadata_bytes = 0;
-    std::uint64_t data_offset = 0;      ///< in the partition
-    std::uint64_t data_bytes = 0;       ///< per member, a multiple of the strip
+    std::uint64_t data_offset = 0;  ///< in the partition
+    std::uint64_t data_bytes = 0;   ///< per member, a multiple of the strip
     std::uint64_t vd_bytes = 0;
 };
 

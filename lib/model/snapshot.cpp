@@ -41,8 +41,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drive, id, enclosure, slot, pid,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Member, row, drive, status)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(VirtualDrive, id, group, uuid, name, level, state,
                                                 state_reason, size_bytes, strip_bytes, block_bytes,
-                                                engine, consistent, survives, device,
-                                                kernel_device, created, users, members, operation)
+                                                engine, consistent, survives, device, kernel_device,
+                                                created, users, members, operation)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DriveGroup, id, level, size_bytes, members)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Problem, severity, what, doing, action)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Event, sequence, time, code, severity, message_id,

@@ -28,44 +28,44 @@ enum class Severity { info, warning, critical, fatal };
 
 struct Operation {
     OperationKind kind = OperationKind::rebuild;
-    double percent = 0;                           ///< 0..100
-    std::optional<std::uint64_t> seconds_left;    ///< absent until a speed is known
-    std::uint64_t speed_bytes_per_second = 0;     ///< 0 until known
+    double percent = 0;                         ///< 0..100
+    std::optional<std::uint64_t> seconds_left;  ///< absent until a speed is known
+    std::uint64_t speed_bytes_per_second = 0;   ///< 0 until known
     bool operator==(const Operation&) const = default;
 };
 
 struct DriveHealth {
     int temperature_celsius = 0;
-    int percentage_used = 0;       ///< NVMe endurance estimate, 0..255
-    int available_spare = 0;       ///< percent
-    int critical_warning = 0;      ///< NVMe SMART bit field, 0 is well
+    int percentage_used = 0;   ///< NVMe endurance estimate, 0..255
+    int available_spare = 0;   ///< percent
+    int critical_warning = 0;  ///< NVMe SMART bit field, 0 is well
     std::uint64_t media_errors = 0;
     bool operator==(const DriveHealth&) const = default;
 };
 
 struct Drive {
-    std::string id;       ///< "e0s3"; for a missing member whose slot is taken, "missing-<serial>"
+    std::string id;  ///< "e0s3"; for a missing member whose slot is taken, "missing-<serial>"
     int enclosure = 0;
-    int slot = -1;        ///< -1 when the platform gives none
-    int pid = 0;          ///< persistent id, unique in this snapshot
-    std::string device;   ///< "/dev/nvme3n1"; empty when missing
+    int slot = -1;       ///< -1 when the platform gives none
+    int pid = 0;         ///< persistent id, unique in this snapshot
+    std::string device;  ///< "/dev/nvme3n1"; empty when missing
     std::string serial;
     std::string model;
     std::string firmware;
     std::string identity;  ///< NGUID, EUI64 or model+serial+namespace
     std::string uuid;      ///< from Perch's label; empty without one
     std::uint64_t size_bytes = 0;
-    std::uint64_t usable_bytes = 0;      ///< after coercion: what a VD may use of it
+    std::uint64_t usable_bytes = 0;  ///< after coercion: what a VD may use of it
     std::uint32_t logical_block_bytes = 512;
     std::uint32_t physical_block_bytes = 512;
     DriveState state = DriveState::unconfigured;
     DriveStatus status = DriveStatus::good;
-    std::optional<int> group;      ///< drive group
-    std::optional<int> row;        ///< position in the group
-    std::string content;           ///< what was found on it, for JBOD and unusable drives
+    std::optional<int> group;  ///< drive group
+    std::optional<int> row;    ///< position in the group
+    std::string content;       ///< what was found on it, for JBOD and unusable drives
     bool safe_to_pull = true;
-    std::string pull_reason;       ///< why it is or is not safe
-    std::string link_speed;        ///< "32.0 GT/s PCIe"; empty when unknown
+    std::string pull_reason;  ///< why it is or is not safe
+    std::string link_speed;   ///< "32.0 GT/s PCIe"; empty when unknown
     int link_width = 0;
     std::optional<DriveHealth> health;  ///< absent when the drive did not answer
     std::optional<Operation> operation;
@@ -86,17 +86,17 @@ struct VirtualDrive {
     std::string name;
     std::string level = "RAID5";
     VdState state = VdState::offline;
-    std::string state_reason;       ///< for a VD that is not optimal: cause and way out
+    std::string state_reason;  ///< for a VD that is not optimal: cause and way out
     std::uint64_t size_bytes = 0;
     std::uint64_t strip_bytes = 0;
     std::uint32_t block_bytes = 512;
     std::string engine = "dm-raid";
-    bool consistent = false;        ///< parity known to match
-    int survives = 0;               ///< further drive failures survived now
-    std::string device;             ///< "/dev/perch/v1"; empty while it does not run
-    std::string kernel_device;      ///< "/dev/dm-8"; empty while it does not run
-    std::string created;            ///< "2026/11/30 15:05:16", local time
-    std::vector<std::string> users; ///< "mounted on /srv"
+    bool consistent = false;         ///< parity known to match
+    int survives = 0;                ///< further drive failures survived now
+    std::string device;              ///< "/dev/perch/v1"; empty while it does not run
+    std::string kernel_device;       ///< "/dev/dm-8"; empty while it does not run
+    std::string created;             ///< "2026/11/30 15:05:16", local time
+    std::vector<std::string> users;  ///< "mounted on /srv"
     std::vector<Member> members;
     std::optional<Operation> operation;
     bool operator==(const VirtualDrive&) const = default;
@@ -121,10 +121,10 @@ struct Problem {
 
 struct Event {
     std::uint64_t sequence = 0;
-    std::string time;       ///< ISO 8601, UTC
-    int code = 0;           ///< the vendor's event code, see events/catalogue
+    std::string time;  ///< ISO 8601, UTC
+    int code = 0;      ///< the vendor's event code, see events/catalogue
     Severity severity = Severity::info;
-    std::string message_id; ///< Redfish message id, "StorageDevice.1.2.VolumeDegraded"
+    std::string message_id;  ///< Redfish message id, "StorageDevice.1.2.VolumeDegraded"
     std::string text;
     bool operator==(const Event&) const = default;
 };
@@ -132,22 +132,22 @@ struct Event {
 /// What may go on while a user waits: an accepted request and how it ended.
 struct TaskInfo {
     std::uint64_t id = 0;
-    std::string name;         ///< "Create v1"
-    std::string state;        ///< Redfish TaskState: Running, Completed, Exception
-    std::string message;      ///< outcome or error
-    std::string error;        ///< errc name when state is Exception
-    std::string target;       ///< Redfish URI of what it made
+    std::string name;     ///< "Create v1"
+    std::string state;    ///< Redfish TaskState: Running, Completed, Exception
+    std::string message;  ///< outcome or error
+    std::string error;    ///< errc name when state is Exception
+    std::string target;   ///< Redfish URI of what it made
     bool operator==(const TaskInfo&) const = default;
 };
 
 struct Snapshot {
-    std::uint64_t generation = 0;   ///< grows by one with each change
-    std::string version;            ///< of the program that made it
+    std::uint64_t generation = 0;  ///< grows by one with each change
+    std::string version;           ///< of the program that made it
     std::string host;
-    std::string operating_system;   ///< "Linux6.1.0-49-cloud-amd64"
-    std::string controller_uuid;    ///< empty until the first VD is made
-    std::string time;               ///< ISO 8601, UTC
-    bool daemon = true;             ///< false: made without perchd, read-only
+    std::string operating_system;  ///< "Linux6.1.0-49-cloud-amd64"
+    std::string controller_uuid;   ///< empty until the first VD is made
+    std::string time;              ///< ISO 8601, UTC
+    bool daemon = true;            ///< false: made without perchd, read-only
     std::vector<Drive> drives;
     std::vector<DriveGroup> groups;
     std::vector<VirtualDrive> vds;
@@ -171,7 +171,8 @@ const Drive* find_drive(const Snapshot& snapshot, const std::string& id);
 const Drive* find_slot(const Snapshot& snapshot, int enclosure, int slot);
 const VirtualDrive* find_vd(const Snapshot& snapshot, int id);
 
-/// JSON, the body of GET …/Oem/Perch/Snapshot. from_json answers Errc::corrupt for what it cannot read.
+/// JSON, the body of GET …/Oem/Perch/Snapshot. from_json answers Errc::corrupt for what it cannot
+/// read.
 nlohmann::json snapshot_to_json(const Snapshot& snapshot);
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json);
 nlohmann::json event_to_json(const Event& event);

@@ -58,8 +58,8 @@ Result<SlotHeader> decode_header(std::span<const std::byte> bytes) {
 Result<Configuration> read_slot(BlockDevice& drive, std::uint64_t offset) {
     return drive.read(offset, PERCH_METADATA_UNIT).and_then([&](const Bytes& first) {
         return decode_header(first).and_then([&](const SlotHeader& header) {
-            const auto length = round_up(PERCH_METADATA_UNIT + header.payload_bytes,
-                                         PERCH_METADATA_UNIT);
+            const auto length =
+                round_up(PERCH_METADATA_UNIT + header.payload_bytes, PERCH_METADATA_UNIT);
             return drive.read(offset, length).and_then([](const Bytes& whole) {
                 return decode_config_slot(whole);
             });
@@ -149,7 +149,8 @@ Result<void> write_configuration(BlockDevice& drive, const PartitionLayout& part
             return tl::make_unexpected(found.error());
         }
     }
-    const unsigned target = sequences[0] && (!sequences[1] || *sequences[0] > *sequences[1]) ? 1 : 0;
+    const unsigned target =
+        sequences[0] && (!sequences[1] || *sequences[0] > *sequences[1]) ? 1 : 0;
     return drive.write(slot_offset(partition, target), *bytes);
 }
 

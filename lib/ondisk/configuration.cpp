@@ -40,10 +40,10 @@ MemberState state_at(const json& object) {
 }
 
 json drive_to_json(const ConfigDrive& drive) {
-    return {{"uuid", drive.uuid.str()},       {"serial", drive.serial},
-            {"model", drive.model},           {"identity", drive.identity},
-            {"enclosure", drive.enclosure},   {"slot", drive.slot},
-            {"device_bytes", drive.device_bytes}};
+    return {
+        {"uuid", drive.uuid.str()},          {"serial", drive.serial},       {"model", drive.model},
+        {"identity", drive.identity},        {"enclosure", drive.enclosure}, {"slot", drive.slot},
+        {"device_bytes", drive.device_bytes}};
 }
 
 ConfigDrive drive_from_json(const json& object) {
@@ -59,16 +59,16 @@ ConfigDrive drive_from_json(const json& object) {
 }
 
 json member_to_json(const ConfigMember& member) {
-    return {{"drive", member.drive.str()},
-            {"instance", member.instance.str()},
-            {"state", member.state},
-            {"extents",
-             json::array({{{"type", "dm-raid-metadata"},
-                           {"offset", member.metadata_offset},
-                           {"bytes", member.metadata_bytes}},
-                          {{"type", "data"},
-                           {"offset", member.data_offset},
-                           {"bytes", member.data_bytes}}})}};
+    return {
+        {"drive", member.drive.str()},
+        {"instance", member.instance.str()},
+        {"state", member.state},
+        {"extents",
+         json::array(
+             {{{"type", "dm-raid-metadata"},
+               {"offset", member.metadata_offset},
+               {"bytes", member.metadata_bytes}},
+              {{"type", "data"}, {"offset", member.data_offset}, {"bytes", member.data_bytes}}})}};
 }
 
 ConfigMember member_from_json(const json& object) {
@@ -161,8 +161,8 @@ void check_vd(const ConfigVd& vd) {
     }
     const auto smallest = PERCH_EXTENTS_OFFSET + vd.members.front().metadata_bytes +
                           vd.members.front().data_bytes + PERCH_EDGE_BYTES;
-    const auto layout = raid5_layout(static_cast<int>(vd.members.size()), smallest, vd.strip_bytes,
-                                     vd.block_bytes);
+    const auto layout =
+        raid5_layout(static_cast<int>(vd.members.size()), smallest, vd.strip_bytes, vd.block_bytes);
     if (!layout || vd.vd_bytes != layout->vd_bytes) {
         throw std::invalid_argument(layout ? fmt::format("VD of {} bytes", vd.vd_bytes)
                                            : layout.error().message);

@@ -37,7 +37,8 @@ Result<std::string> known_signature(const std::string& path) {
         return fail(Errc::io, "cannot probe {} for signatures", path);
     }
     blkid_probe_enable_superblocks(probe.get(), 1);
-    blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL | BLKID_SUBLKS_USAGE);
+    blkid_probe_set_superblocks_flags(probe.get(),
+                                      BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL | BLKID_SUBLKS_USAGE);
     blkid_probe_enable_partitions(probe.get(), 1);
     const int rc = blkid_do_safeprobe(probe.get());
     if (rc == 1) {
@@ -54,8 +55,7 @@ Result<std::string> known_signature(const std::string& path) {
     const auto table = value_of(probe.get(), "PTTYPE");
     if (!type.empty()) {
         const auto usage = value_of(probe.get(), "USAGE");
-        return fmt::format("{} {}{}", type,
-                           usage == "filesystem" ? "filesystem" : "signature",
+        return fmt::format("{} {}{}", type, usage == "filesystem" ? "filesystem" : "signature",
                            label.empty() ? "" : fmt::format(" '{}'", label));
     }
     auto* partitions = blkid_probe_get_partitions(probe.get());

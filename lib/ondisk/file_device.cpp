@@ -23,8 +23,7 @@ constexpr std::uint64_t chunk_bytes = MiB;
 /// O_DIRECT wants aligned memory; this is one aligned bounce buffer.
 class AlignedBuffer {
   public:
-    explicit AlignedBuffer(std::size_t size)
-        : storage_(size + alignment), size_(size) {
+    explicit AlignedBuffer(std::size_t size) : storage_(size + alignment), size_(size) {
         void* start = storage_.data();
         std::size_t space = storage_.size();
         data_ = static_cast<std::byte*>(std::align(alignment, size, start, space));
@@ -58,7 +57,10 @@ FileDevice::FileDevice(std::string path, UniqueFd fd, std::uint64_t size, std::u
     : path_(std::move(path)), fd_(std::move(fd)), size_(size), base_(base) {}
 
 FileDevice::FileDevice(FileDevice&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::move(other.fd_)), size_(other.size_), base_(other.base_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::move(other.fd_)),
+      size_(other.size_),
+      base_(other.base_) {}
 
 Result<FileDevice> FileDevice::open(const std::string& path, Mode mode, std::uint64_t base) {
     const int flags =
@@ -101,7 +103,8 @@ Result<void> FileDevice::write(std::uint64_t offset, std::span<const std::byte> 
     while (!bytes.empty()) {
         const auto length = std::min<std::uint64_t>(bytes.size(), chunk_bytes);
         std::copy_n(bytes.begin(), length, buffer.span().begin());
-        const auto done = pwrite(fd_.get(), buffer.span().data(), length, static_cast<off_t>(offset - base_));
+        const auto done =
+            pwrite(fd_.get(), buffer.span().data(), length, static_cast<off_t>(offset - base_));
         if (done <= 0) {
             return fail(Errc::io, "{}: write of {} bytes at {} failed: {}", path_, length, offset,
                         errno_text(done < 0 ? errno : EIO));

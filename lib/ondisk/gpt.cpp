@@ -64,8 +64,8 @@ Result<void> write_gpt(const std::string& path, const PartitionLayout& layout,
         return fdisk_failure(path, "creating a GPT", rc);
     }
     const PartitionPtr partition(fdisk_new_partition());
-    const TypePtr type(fdisk_label_parse_parttype(fdisk_get_label(context, nullptr),
-                                                  PERCH_GPT_TYPE_GUID));
+    const TypePtr type(
+        fdisk_label_parse_parttype(fdisk_get_label(context, nullptr), PERCH_GPT_TYPE_GUID));
     const auto sector = fdisk_get_sector_size(context);
     int rc = type ? 0 : -EINVAL;
     rc = rc != 0 ? rc : fdisk_partition_set_type(partition.get(), type.get());

@@ -81,8 +81,7 @@ Result<void> write_label(BlockDevice& drive, const Label& label) {
 
 Result<std::optional<Label>> read_label(BlockDevice& drive, const PartitionLayout& partition) {
     std::optional<Error> trouble;
-    for (const auto offset :
-         {front_offset(partition), back_edge(partition) + PERCH_LABEL_OFFSET}) {
+    for (const auto offset : {front_offset(partition), back_edge(partition) + PERCH_LABEL_OFFSET}) {
         const auto label = drive.read(offset, PERCH_LABEL_BYTES).and_then([](const Bytes& bytes) {
             return decode_label(bytes);
         });

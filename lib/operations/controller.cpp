@@ -88,8 +88,8 @@ void Controller::look() {
     drives_ = access_.look();
     note_arrivals(before);
     auto chosen = choose_configuration(drives_);
-    const bool older = !configuration_.id.is_nil() &&
-                       chosen.configuration.sequence < configuration_.sequence;
+    const bool older =
+        !configuration_.id.is_nil() && chosen.configuration.sequence < configuration_.sequence;
     if (chosen.refusal && refusal_ != chosen.refusal) {
         events_.emit(EventKind::configuration_trouble, *chosen.refusal);
     }
@@ -113,10 +113,10 @@ void Controller::note_arrivals(const std::vector<FoundDrive>& before) {
         if (!had(before, drive)) {
             last_arrival_ = clock_.steady_seconds();
             if (looked_) {
-                events_.emit(EventKind::drive_inserted,
-                             fmt::format("{} was inserted: {}, {}.", bay(drive),
-                                         drive.identity.model,
-                                         format_size(drive.identity.size_bytes)));
+                events_.emit(
+                    EventKind::drive_inserted,
+                    fmt::format("{} was inserted: {}, {}.", bay(drive), drive.identity.model,
+                                format_size(drive.identity.size_bytes)));
             }
         }
     }
@@ -180,9 +180,8 @@ MemberRecords Controller::read_records(const ConfigVd& vd) {
         const auto bytes =
             access_.read(drive->identity, drive->label->partition.offset + member.metadata_offset,
                          PERCH_METADATA_UNIT);
-        const auto record = bytes.and_then([&](const Bytes& raw) {
-            return engine_.decode_record(raw);
-        });
+        const auto record =
+            bytes.and_then([&](const Bytes& raw) { return engine_.decode_record(raw); });
         if (record) {
             records[row] = *record;
         } else {
@@ -203,8 +202,7 @@ void Controller::try_start(int id) {
         return;
     }
     if (plan.readiness == Readiness::degraded) {
-        const auto left =
-            last_arrival_ + policy_.degraded_wait_seconds - clock_.steady_seconds();
+        const auto left = last_arrival_ + policy_.degraded_wait_seconds - clock_.steady_seconds();
         if (!policy_.start_degraded || left > 0) {
             runtime.reason += policy_.start_degraded
                                   ? fmt::format("; it starts degraded in {:.0f} s", left)
@@ -285,9 +283,9 @@ void Controller::reconcile_running(int id) {
         if (drive == nullptr) {
             if (enough) {
                 member.state = MemberState::missing;
-                notes.emplace_back(EventKind::drive_removed,
-                                   fmt::format("{} is gone and was dropped from {}.", title,
-                                               vd_title(vd)));
+                notes.emplace_back(
+                    EventKind::drive_removed,
+                    fmt::format("{} is gone and was dropped from {}.", title, vd_title(vd)));
             }
         } else if (health == MemberHealth::failed) {
             if (enough) {
@@ -300,9 +298,9 @@ void Controller::reconcile_running(int id) {
         } else if (member.state == MemberState::candidate &&
                    rebuild_proven(status, row, runtime.records[row])) {
             member.state = MemberState::online;
-            notes.emplace_back(EventKind::rebuild_done,
-                               fmt::format("The rebuild of {} onto {} is done.", vd_title(vd),
-                                           title));
+            notes.emplace_back(
+                EventKind::rebuild_done,
+                fmt::format("The rebuild of {} onto {} is done.", vd_title(vd), title));
         }
     }
     if (!(next == configuration_)) {
@@ -335,9 +333,8 @@ Result<void> Controller::apply(int id) {
     if (auto done = engine_.apply(engine_vd(vd, drives_, runtime.records)); !done) {
         return done;
     }
-    return engine_.status(vd.uuid).map([&](const std::optional<EngineStatus>& status) {
-        runtime.status = status;
-    });
+    return engine_.status(vd.uuid).map(
+        [&](const std::optional<EngineStatus>& status) { runtime.status = status; });
 }
 
 /// Writes the next state to every drive of the controller. It counts once more than half of them
@@ -460,8 +457,8 @@ VdState Controller::vd_state(const ConfigVd& vd) const {
 int Controller::survives(const ConfigVd& vd) const {
     const auto* runtime = runtime_of(vd);
     // While parity is being made consistent a lost member's content cannot be computed everywhere.
-    const bool resync = runtime != nullptr && runtime->status &&
-                        runtime->status->task == EngineTask::resync;
+    const bool resync =
+        runtime != nullptr && runtime->status && runtime->status->task == EngineTask::resync;
     return vd_state(vd) == VdState::optimal && !resync ? 1 : 0;
 }
 
@@ -480,11 +477,11 @@ std::string Controller::drive_title(const Uuid& drive) const {
 }
 
 bool Controller::all_started() const {
-    return !refusal_ && std::all_of(configuration_.vds.begin(), configuration_.vds.end(),
-                                    [&](const auto& vd) {
-                                        const auto* runtime = runtime_of(vd);
-                                        return runtime != nullptr && runtime->status;
-                                    });
+    return !refusal_ &&
+           std::all_of(configuration_.vds.begin(), configuration_.vds.end(), [&](const auto& vd) {
+               const auto* runtime = runtime_of(vd);
+               return runtime != nullptr && runtime->status;
+           });
 }
 
 bool Controller::busy() const {

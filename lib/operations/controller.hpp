@@ -13,7 +13,8 @@
 //            (before the configuration is written there is no VD, only labelled, unused drives;
 //            before "started" a VD whose members' records are incomplete starts from zero)
 //   delete   stop in the engine → configuration "deleting" → wipe → configuration without it
-//            (once "deleting" is written, refresh() finishes the deletion; it is never started again)
+//            (once "deleting" is written, refresh() finishes the deletion; it is never started
+//            again)
 //   rebuild  zero the candidate's metadata → configuration "candidate" → engine → (rebuilt, said so
 //            by the member's own record) → configuration "online"
 //   drop     the kernel has dropped the member (and recorded it, dm-raid) → configuration on all
@@ -53,7 +54,7 @@ struct CreateRequest {
     std::vector<std::string> drives;  ///< Drive::id
     std::string name;                 ///< empty: "v<id>"
     std::uint64_t strip_bytes = default_strip_bytes;
-    bool force = false;               ///< over data on the drives
+    bool force = false;  ///< over data on the drives
 };
 
 struct InsertRequest {

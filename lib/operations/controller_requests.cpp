@@ -61,7 +61,8 @@ Result<const FoundDrive*> Controller::found_drive(const std::string& id) const {
         }
     }
     if (found == nullptr) {
-        return fail(Errc::not_found, "no drive in {}; 'perchcli /c0/eall/sall show' lists them", id);
+        return fail(Errc::not_found, "no drive in {}; 'perchcli /c0/eall/sall show' lists them",
+                    id);
     }
     const auto twin = std::count_if(drives_.begin(), drives_.end(), [&](const auto& other) {
         return other.identity.identity == found->identity.identity;
@@ -258,8 +259,8 @@ Result<int> Controller::create_vd(const CreateRequest& request) {
     std::vector<Label> labels;
     for (const auto& id : request.drives) {
         const auto drive = found_drive(id);
-        const auto label =
-            drive.and_then([&](const FoundDrive* found) { return ready_label(*found, request.force); });
+        const auto label = drive.and_then(
+            [&](const FoundDrive* found) { return ready_label(*found, request.force); });
         if (!label) {
             return tl::make_unexpected(label.error());
         }
@@ -293,10 +294,10 @@ Result<int> Controller::create_vd(const CreateRequest& request) {
                     done.error().message,
                     undone && stopped ? "" : ". It could not be undone either; delete it");
     }
-    events_.emit(EventKind::vd_created,
-                 fmt::format("{} was created: RAID5 of {} drives, {}, strip {}.", vd_title(vd),
-                             vd.members.size(), format_size(vd.vd_bytes),
-                             format_block(vd.strip_bytes)));
+    events_.emit(
+        EventKind::vd_created,
+        fmt::format("{} was created: RAID5 of {} drives, {}, strip {}.", vd_title(vd),
+                    vd.members.size(), format_size(vd.vd_bytes), format_block(vd.strip_bytes)));
     refresh();
     return vd.id;
 }
@@ -313,7 +314,8 @@ Result<void> Controller::wipe(const ConfigVd& vd) {
         ranges.push_back({drive->identity, base + member.metadata_offset, member.metadata_bytes});
         ranges.push_back({drive->identity, base + member.data_offset, wiped_bytes});
         ranges.push_back({drive->identity,
-                          base + member.data_offset + member.data_bytes - wiped_bytes, wiped_bytes});
+                          base + member.data_offset + member.data_bytes - wiped_bytes,
+                          wiped_bytes});
     }
     return access_.zero(ranges);
 }
@@ -338,7 +340,8 @@ Result<void> Controller::delete_vd(int id) {
     }
     const auto shown = snapshot();
     if (const auto* row = find_vd(shown, id); row != nullptr && !row->users.empty()) {
-        return fail(Errc::in_use, "{} is in use ({}); it is refused even with force. Nothing changed",
+        return fail(Errc::in_use,
+                    "{} is in use ({}); it is refused even with force. Nothing changed",
                     vd_title(*vd), fmt::join(row->users, ", "));
     }
     const auto title = vd_title(*vd);
@@ -501,8 +504,10 @@ Result<void> Controller::insert_member(const InsertRequest& request) {
                     vd_title(*vd), drive_title(old.drive), to_string(old.state));
     }
     if (vd_state(*vd) != VdState::degraded) {
-        return fail(Errc::wrong_state, "{} is {}; a member can be inserted into a running, "
-                    "degraded VD only", vd_title(*vd), to_string(vd_state(*vd)));
+        return fail(Errc::wrong_state,
+                    "{} is {}; a member can be inserted into a running, "
+                    "degraded VD only",
+                    vd_title(*vd), to_string(vd_state(*vd)));
     }
     const auto drive = found_drive(request.drive);
     if (!drive) {

@@ -41,8 +41,8 @@ DriveStatus member_status(const ConfigMember& member, bool present,
     if (!present) {
         return DriveStatus::missing;
     }
-    const bool failed = status && row < status->members.size() &&
-                        status->members[row] == MemberHealth::failed;
+    const bool failed =
+        status && row < status->members.size() && status->members[row] == MemberHealth::failed;
     return failed ? DriveStatus::failed : DriveStatus::online;
 }
 
@@ -119,9 +119,8 @@ std::vector<Drive> Controller::show_missing(const std::vector<Drive>& present) c
             Drive drive;
             const auto place = fmt::format("e{}s{}", known->enclosure, known->slot);
             const bool taken = known->slot < 0 ||
-                               std::any_of(present.begin(), present.end(), [&](const auto& other) {
-                                   return other.id == place;
-                               });
+                               std::any_of(present.begin(), present.end(),
+                                           [&](const auto& other) { return other.id == place; });
             drive.id = taken ? "missing-" + known->serial : place;
             drive.enclosure = known->enclosure;
             drive.slot = taken ? -1 : known->slot;
@@ -199,8 +198,9 @@ VirtualDrive Controller::show_vd(const ConfigVd& config, const std::vector<Drive
 void Controller::show_pull(Snapshot& snapshot) const {
     for (const auto& vd : snapshot.vds) {
         for (const auto& member : vd.members) {
-            const auto drive = std::find_if(snapshot.drives.begin(), snapshot.drives.end(),
-                                            [&](const auto& row) { return row.id == member.drive; });
+            const auto drive =
+                std::find_if(snapshot.drives.begin(), snapshot.drives.end(),
+                             [&](const auto& row) { return row.id == member.drive; });
             if (drive == snapshot.drives.end()) {
                 continue;
             }
@@ -246,10 +246,9 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
     for (const auto& vd : snapshot.vds) {
         const auto title = fmt::format("v{} ({})", vd.id, vd.name);
         if (vd.state == VdState::offline) {
-            problems.push_back({Severity::fatal,
-                                fmt::format("{} is Offline: {}.", title, vd.state_reason),
-                                "Perch waits for its drives.",
-                                "Bring back the drives that are missing."});
+            problems.push_back(
+                {Severity::fatal, fmt::format("{} is Offline: {}.", title, vd.state_reason),
+                 "Perch waits for its drives.", "Bring back the drives that are missing."});
             continue;
         }
         for (const auto& member : vd.members) {
@@ -257,9 +256,9 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
             if (member.status == DriveStatus::online || drive == nullptr) {
                 continue;
             }
-            const auto place =
-                drive->slot < 0 ? fmt::format("the drive with SN {}", drive->serial)
-                                : fmt::format("s{} (SN {})", drive->slot, drive->serial);
+            const auto place = drive->slot < 0
+                                   ? fmt::format("the drive with SN {}", drive->serial)
+                                   : fmt::format("s{} (SN {})", drive->slot, drive->serial);
             Problem problem{Severity::critical, "", "", ""};
             problem.what =
                 fmt::format("{} is Degraded and survives {} more drive failures: {} is {}.", title,
@@ -274,7 +273,8 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
                         : "");
                 problem.action = "Wait. Do not pull any other drive of it.";
             } else if (member.status == DriveStatus::offline && drive->slot >= 0) {
-                problem.doing = "Perch waits for you: the drive's content is older than the others'.";
+                problem.doing =
+                    "Perch waits for you: the drive's content is older than the others'.";
                 problem.action = fmt::format("Rebuild it: perchcli {} start rebuild",
                                              controller_of_slot(*drive));
             } else {

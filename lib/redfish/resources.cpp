@@ -114,8 +114,10 @@ json service_root(const Snapshot& snapshot) {
                          "Perch storage service");
     body["RedfishVersion"] = "1.17.0";
     body["Product"] = "Perch " + snapshot.version;
-    body["ProtocolFeaturesSupported"] = {{"ExcerptQuery", false}, {"FilterQuery", false},
-                                         {"OnlyMemberQuery", false}, {"SelectQuery", false}};
+    body["ProtocolFeaturesSupported"] = {{"ExcerptQuery", false},
+                                         {"FilterQuery", false},
+                                         {"OnlyMemberQuery", false},
+                                         {"SelectQuery", false}};
     body["Systems"] = link("/redfish/v1/Systems");
     body["Tasks"] = link("/redfish/v1/TaskService");
     body["Oem"]["Perch"] = {{"@odata.type", "#PerchServiceRoot.v1_0_0.ServiceRoot"},
@@ -160,8 +162,8 @@ json controller_collection() {
 }
 
 json storage_controller(const Snapshot& snapshot) {
-    auto body = resource(child("Controllers", "0"),
-                         "#StorageController.v1_7_0.StorageController", "0", "Perch controller 0");
+    auto body = resource(child("Controllers", "0"), "#StorageController.v1_7_0.StorageController",
+                         "0", "Perch controller 0");
     body["Manufacturer"] = "Perch";
     body["Model"] = "Perch software RAID controller";
     body["FirmwareVersion"] = snapshot.version;
@@ -176,8 +178,8 @@ json volume_collection(const Snapshot& snapshot) {
     for (const auto& vd : snapshot.vds) {
         uris.push_back(child("Volumes", std::to_string(vd.id)));
     }
-    auto body = collection(fmt::format("{}/Volumes", storage_uri), "VolumeCollection", "Volumes",
-                           uris);
+    auto body =
+        collection(fmt::format("{}/Volumes", storage_uri), "VolumeCollection", "Volumes", uris);
     body["@Redfish.OperationApplyTimeSupport"] = {
         {"@odata.type", "#Settings.v1_3_0.OperationApplyTimeSupport"},
         {"SupportedValues", {"Immediate"}}};
@@ -200,8 +202,7 @@ json volume(const Snapshot& snapshot, const VirtualDrive& vd) {
     body["OptimumIOSizeBytes"] = vd.strip_bytes * (vd.members.size() - 1);
     body["WriteCachePolicy"] = "WriteThrough";
     body["WriteHoleProtectionPolicy"] = "Off";
-    body["Identifiers"] =
-        json::array({{{"DurableName", vd.uuid}, {"DurableNameFormat", "UUID"}}});
+    body["Identifiers"] = json::array({{{"DurableName", vd.uuid}, {"DurableNameFormat", "UUID"}}});
     body["Status"] = vd_status(vd);
     body["Operations"] = operations(vd.operation);
     body["Links"]["Drives"] = links(uris);

@@ -44,8 +44,7 @@ Result<std::optional<std::uint64_t>> query_number(const std::string& target,
         }
         const auto text = pair.substr(equals + 1);
         std::uint64_t value = 0;
-        const auto [rest, error] =
-            std::from_chars(text.data(), text.data() + text.size(), value);
+        const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc() || rest != text.data() + text.size()) {
             return fail(Errc::invalid_argument, "'{}' is not a number for {}", text, name);
         }
@@ -109,13 +108,12 @@ Result<CreateRequest> parse_create(const json& body) {
         request.name = body.value("Name", "");
         request.strip_bytes = body.value("StripSizeBytes", default_strip_bytes);
         // DMTF's place and Dell's.
-        const auto& links = body.contains("Drives") ? body.at("Drives")
-                                                    : body.at("Links").at("Drives");
+        const auto& links =
+            body.contains("Drives") ? body.at("Drives") : body.at("Links").at("Drives");
         for (const auto& item : links) {
             request.drives.push_back(drive_of_link(item));
         }
-        request.force = body.contains("Oem") &&
-                        body.at("Oem").at("Perch").value("Force", false);
+        request.force = body.contains("Oem") && body.at("Oem").at("Perch").value("Force", false);
         return request;
     } catch (const json::exception& error) {
         return fail(Errc::invalid_argument, "the request cannot be used: {}", error.what());
@@ -156,9 +154,8 @@ Result<DriveAction> drive_action(const std::string& drive, const std::string& ac
         const auto given = body.value("State", json());
         const auto state = given.is_string() ? given.get<std::string>() : "";
         if (state == "Offline") {
-            return DriveAction{"Set " + drive + " offline", done_with([drive](Controller& c) {
-                                   return c.set_offline(drive);
-                               })};
+            return DriveAction{"Set " + drive + " offline",
+                               done_with([drive](Controller& c) { return c.set_offline(drive); })};
         }
         if (state == "Online") {
             return DriveAction{"Set " + drive + " online",
@@ -174,14 +171,12 @@ Result<DriveAction> drive_action(const std::string& drive, const std::string& ac
         });
     }
     if (action == "StartRebuild") {
-        return DriveAction{"Start rebuild of " + drive, done_with([drive](Controller& c) {
-                               return c.start_rebuild(drive);
-                           })};
+        return DriveAction{"Start rebuild of " + drive,
+                           done_with([drive](Controller& c) { return c.start_rebuild(drive); })};
     }
     if (action == "StopRebuild") {
-        return DriveAction{"Stop rebuild of " + drive, done_with([drive](Controller& c) {
-                               return c.stop_rebuild(drive);
-                           })};
+        return DriveAction{"Stop rebuild of " + drive,
+                           done_with([drive](Controller& c) { return c.stop_rebuild(drive); })};
     }
     return fail(Errc::not_found, "a drive has no action '{}'", action);
 }
@@ -299,8 +294,7 @@ std::optional<json> fixed_resource(const std::string& path, const Snapshot& snap
 
 std::optional<json> numbered_resource(const std::string& path, const Snapshot& snapshot) {
     static const std::regex volume_path("/redfish/v1/Systems/1/Storage/c0/Volumes/([0-9]{1,4})");
-    static const std::regex drive_path(
-        "/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)");
+    static const std::regex drive_path("/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)");
     static const std::regex task_path("/redfish/v1/TaskService/Tasks/([0-9]{1,18})");
     std::smatch match;
     if (std::regex_match(path, match, volume_path)) {
@@ -349,11 +343,10 @@ Response error_response(const Error& error) {
         {{"error",
           {{"code", id},
            {"message", error.message},
-           {"@Message.ExtendedInfo",
-            json::array({{{"@odata.type", "#Message.v1_1_1.Message"},
-                          {"MessageId", id},
-                          {"Message", error.message},
-                          {"Severity", "Critical"}}})}}}},
+           {"@Message.ExtendedInfo", json::array({{{"@odata.type", "#Message.v1_1_1.Message"},
+                                                   {"MessageId", id},
+                                                   {"Message", error.message},
+                                                   {"Severity", "Critical"}}})}}}},
         info.http_status);
     return response;
 }
@@ -385,8 +378,8 @@ Response Service::handle(const Request& request) {
         return not_allowed("GET, HEAD, POST, DELETE", path);
     }
     if (!request.may_change) {
-        return error_response({Errc::permission,
-                               "only root and members of group perch may change things"});
+        return error_response(
+            {Errc::permission, "only root and members of group perch may change things"});
     }
     if (request.method == "POST" && is_action) {
         return post_drive_action(backend_, request, match[1], match[2]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Errors as values. Every failure that a user can meet carries a code, which decides the exit status
-// and the HTTP status, and a message that says what happened and what to do.
+// Errors as values. Every failure that a user can meet carries a code, which decides the exit
+// status and the HTTP status, and a message that says what happened and what to do.
 #pragma once
 
 #include <fmt/format.h>

@@ -403,10 +403,10 @@ def test_python_finished_tasks_are_kept_in_bounds(perchd):
             answer = connection.getresponse()
             answer.read()
             assert answer.status == 202
-    def bounded():
-        tasks = perchd.get(SNAPSHOT)[2]["tasks"]
-        return len(tasks) <= 101 and all(task["state"] != "Running" for task in tasks)
-    wait_for(bounded, "bounded list of ended tasks")
+    wait_for(lambda: all(task["state"] != "Running" for task in perchd.get(SNAPSHOT)[2]["tasks"]),
+             "end of all tasks")
+    perchd.request("POST", STORAGE + "/Volumes", create_body())
+    assert len(perchd.get(SNAPSHOT)[2]["tasks"]) <= 101
 
 
 # --- waiting for changes

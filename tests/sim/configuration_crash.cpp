@@ -239,10 +239,13 @@ std::vector<Scenario> scenarios() {
 
 TEST_CASE("every configuration change survives a stop at each of its steps") {
     // Fewer steps than this and the scenario no longer does what it is here for.
-    const std::map<std::string, int> at_least{
-        {"create", 30},      {"delete", 20},  {"set offline", 6},
-        {"drop of a pulled drive", 4}, {"insert and rebuild", 12}, {"confirming a rebuild", 3},
-        {"stop rebuild", 6}};
+    const std::map<std::string, int> at_least{{"create", 30},
+                                              {"delete", 20},
+                                              {"set offline", 6},
+                                              {"drop of a pulled drive", 4},
+                                              {"insert and rebuild", 12},
+                                              {"confirming a rebuild", 3},
+                                              {"stop rebuild", 6}};
     int points = 0;
     for (const auto& scenario : scenarios()) {
         for (const auto how : {Stop::kill, Stop::power_cut, Stop::torn_power_cut}) {
@@ -291,9 +294,9 @@ TEST_CASE("an absent member is waited for before a degraded start, and then reco
     create(world);
     world.engine.power_cut();
     world.drives.in_slot(3).present = false;
-    world.controller = std::make_unique<Controller>(
-        world.drives, world.engine, world.events,
-        Clock{[&] { return world.now; }, [] { return 0; }});
+    world.controller =
+        std::make_unique<Controller>(world.drives, world.engine, world.events,
+                                     Clock{[&] { return world.now; }, [] { return 0; }});
     REQUIRE(world.controller->start());
     REQUIRE(world.engine.running()->empty());
     REQUIRE(world.controller->snapshot().vds[0].state_reason.find("starts degraded in 10 s") !=
@@ -312,9 +315,9 @@ TEST_CASE("the wait before a degraded start begins anew with each arrival") {
     world.engine.power_cut();
     world.drives.in_slot(2).present = false;
     world.drives.in_slot(3).present = false;
-    world.controller = std::make_unique<Controller>(
-        world.drives, world.engine, world.events,
-        Clock{[&] { return world.now; }, [] { return 0; }});
+    world.controller =
+        std::make_unique<Controller>(world.drives, world.engine, world.events,
+                                     Clock{[&] { return world.now; }, [] { return 0; }});
     REQUIRE(world.controller->start());
     world.now += 30;
     world.drives.in_slot(2).present = true;

@@ -131,9 +131,8 @@ std::vector<FoundDrive> MemoryDrives::look() {
         }
         found.push_back(std::move(row));
     }
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-        return a.identity.slot < b.identity.slot;
-    });
+    std::sort(found.begin(), found.end(),
+              [](const auto& a, const auto& b) { return a.identity.slot < b.identity.slot; });
     return found;
 }
 
@@ -162,9 +161,9 @@ std::vector<Result<void>> MemoryDrives::write_configuration(const std::vector<Fo
     std::vector<Result<void>> results;
     for (const auto& drive : drives) {
         const auto row = present(drive.identity);
-        results.push_back(row ? perch::write_configuration(*(*row)->device, drive.label->partition,
-                                                           configuration)
-                              : tl::make_unexpected(row.error()));
+        results.push_back(
+            row ? perch::write_configuration(*(*row)->device, drive.label->partition, configuration)
+                : tl::make_unexpected(row.error()));
     }
     return results;
 }

@@ -43,8 +43,8 @@ class MemoryDevice final : public BlockDevice {
     Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes) override;
     Result<void> zero(std::uint64_t offset, std::uint64_t length) override;
 
-    bool torn = false;    ///< a stopped write leaves its first half
-    bool failing = false; ///< every access is an I/O error
+    bool torn = false;     ///< a stopped write leaves its first half
+    bool failing = false;  ///< every access is an I/O error
 
   private:
     void store(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -58,7 +58,7 @@ struct MemoryDrive {
     std::unique_ptr<MemoryDevice> device;
     bool present = true;
     bool answers = true;
-    std::string content;             ///< what is on it before Perch takes it
+    std::string content;  ///< what is on it before Perch takes it
     std::vector<std::string> users;
 };
 

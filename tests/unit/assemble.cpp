@@ -49,8 +49,8 @@ struct Array {
         vd.started = true;
         for (int row = 0; row < 4; ++row) {
             auto drive = found(row, 1, 7);
-            configuration.drives.push_back({drive_uuid(row), drive.identity.serial, "model", "id",
-                                            0, row, 3 * GiB});
+            configuration.drives.push_back(
+                {drive_uuid(row), drive.identity.serial, "model", "id", 0, row, 3 * GiB});
             ConfigMember member;
             member.drive = drive_uuid(row);
             member.instance = uuid(0xa0, static_cast<std::uint8_t>(row));
@@ -125,6 +125,7 @@ TEST_CASE("choosing: no drives, no labels, no configuration: nothing to follow, 
 TEST_CASE("choosing: the newest state counts, wherever it is") {
     for (int newest = 0; newest < 4; ++newest) {
         std::vector<FoundDrive> drives;
+        drives.reserve(4);
         for (int i = 0; i < 4; ++i) {
             drives.push_back(found(i, 1, i == newest ? 9 : 8));
         }
@@ -135,8 +136,8 @@ TEST_CASE("choosing: the newest state counts, wherever it is") {
 }
 
 TEST_CASE("choosing: two states with the same number are two histories, neither is followed") {
-    auto drives = std::vector{found(0, 1, 9, 1), found(1, 1, 9, 1), found(2, 1, 9, 2),
-                              found(3, 1, 8)};
+    auto drives =
+        std::vector{found(0, 1, 9, 1), found(1, 1, 9, 1), found(2, 1, 9, 2), found(3, 1, 8)};
     const auto chosen = choose_configuration(drives);
     REQUIRE(chosen.refusal);
     CHECK(mentions(*chosen.refusal, "two different configurations"));
@@ -148,8 +149,8 @@ TEST_CASE("choosing: two states with the same number are two histories, neither 
 
 TEST_CASE("choosing: the controller with most drives is ours, others never decide") {
     // The foreign one is newer, and first.
-    const auto chosen = choose_configuration(
-        {found(0, 9, 500), found(1, 1, 3), found(2, 1, 4), found(3, 1, 4)});
+    const auto chosen =
+        choose_configuration({found(0, 9, 500), found(1, 1, 3), found(2, 1, 4), found(3, 1, 4)});
     CHECK_FALSE(chosen.refusal);
     CHECK(chosen.configuration.controller == controller_uuid(1));
     CHECK(chosen.configuration.sequence == 4);
@@ -159,9 +160,8 @@ TEST_CASE("choosing: the controller with most drives is ours, others never decid
         CHECK(choose_configuration(drives).configuration.controller == controller_uuid(1));
     }
     // Two histories of a foreign controller are not our trouble.
-    CHECK_FALSE(choose_configuration(
-                    {found(0, 9, 5, 1), found(1, 9, 5, 2), found(2, 1, 5), found(3, 1, 5),
-                     found(4, 1, 5)})
+    CHECK_FALSE(choose_configuration({found(0, 9, 5, 1), found(1, 9, 5, 2), found(2, 1, 5),
+                                      found(3, 1, 5), found(4, 1, 5)})
                     .refusal);
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("assembly: a drive that is there but does not answer is absent") {
 
 TEST_CASE("assembly: how far behind a member may be") {
     // md updates all superblocks in one go; a crash leaves them one event apart at most.
-    for (const std::uint64_t behind : {0, 1, 2, 3, 99, 100}) {
+    for (const std::uint64_t behind : {0U, 1U, 2U, 3U, 99U, 100U}) {
         CAPTURE(behind);
         Array array;
         array.records[1]->events -= behind;

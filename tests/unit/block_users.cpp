@@ -46,9 +46,9 @@ struct Tree {
             sysfs.write(place + "/size", "0\n");
         }
         std::error_code ignored;
-        std::filesystem::create_directory_symlink(sysfs.directory().path() / place,
-                                                  sysfs.directory().path() / "sys/class/block" / holder,
-                                                  ignored);
+        std::filesystem::create_directory_symlink(
+            sysfs.directory().path() / place, sysfs.directory().path() / "sys/class/block" / holder,
+            ignored);
         sysfs.directory().link(disk + part + "/holders/" + holder, place);
     }
     [[nodiscard]] Users users(const std::string& name = "nvme0n1") const {

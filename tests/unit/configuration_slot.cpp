@@ -73,8 +73,7 @@ Configuration large(int vds, std::uint64_t sequence) {
         for (auto& member : vd.members) {
             member.drive = Uuid::random();
             member.instance = Uuid::random();
-            configuration.drives.push_back(
-                {member.drive, "SN", "model", "id", 0, i, 3 * GiB});
+            configuration.drives.push_back({member.drive, "SN", "model", "id", 0, i, 3 * GiB});
         }
         configuration.vds.push_back(vd);
     }
@@ -156,7 +155,8 @@ std::vector<Mutation> nonsense() {
          [](json& t) { extent(t, 1, metadata)["offset"] = 13 * MiB; }},
         {"an extent in the configuration slots",
          [](json& t) { extent(t, 0, metadata)["offset"] = 4 * MiB; }},
-        {"an extent that is not aligned", [](json& t) { extent(t, 0, data)["offset"] = 13 * MiB + 4096; }},
+        {"an extent that is not aligned",
+         [](json& t) { extent(t, 0, data)["offset"] = 13 * MiB + 4096; }},
         {"an empty extent", [](json& t) { extent(t, 2, metadata)["bytes"] = 0; }},
         {"no data extent", [](json& t) { member(t, 0)["extents"].erase(1); }},
         {"no extents", [](json& t) { member(t, 0)["extents"] = json::array(); }},
@@ -179,7 +179,7 @@ std::vector<Mutation> nonsense() {
              }
          }},
         {"a VD size that does not follow from its members",
-         [](json& t) { t["vds"][0]["vd_bytes"] = 3 * 1010 * MiB; }},
+         [](json& t) { t["vds"][0]["vd_bytes"] = 3030 * MiB; }},
         {"a VD of no bytes", [](json& t) { t["vds"][0]["vd_bytes"] = 0; }},
         {"a strip that is no power of two", [](json& t) { t["vds"][0]["strip_bytes"] = 65537; }},
         {"a strip of zero", [](json& t) { t["vds"][0]["strip_bytes"] = 0; }},
@@ -245,7 +245,7 @@ TEST_CASE("configuration: the one that version 1 wrote is read for ever, and wri
     CHECK(vd.group == 0);
     CHECK(vd.name == "data");
     CHECK(vd.strip_bytes == 64 * KiB);
-    CHECK(vd.vd_bytes == 2 * 1010 * MiB);
+    CHECK(vd.vd_bytes == 2020 * MiB);
     CHECK(vd.created == 1796050000);
     CHECK(vd.started);
     CHECK_FALSE(vd.deleting);
@@ -312,7 +312,8 @@ TEST_CASE("configuration: an unknown field nested too deeply is no way to stop t
     // Fits a slot, and everything that walks it by recursion runs out of stack.
     constexpr std::size_t depth = 1500000;
     auto text = golden_text();
-    text.insert(text.find('{') + 1, "\"x\":" + std::string(depth, '[') + std::string(depth, ']') + ",");
+    text.insert(text.find('{') + 1,
+                "\"x\":" + std::string(depth, '[') + std::string(depth, ']') + ",");
     REQUIRE(text.size() < PERCH_CONFIG_SLOT_BYTES - PERCH_METADATA_UNIT);
     // In a process of its own: what this is about is a crash.
     const auto child = fork();
@@ -423,9 +424,8 @@ TEST_CASE("configuration: a write torn at any 4 KiB leaves the old state or the 
         for (std::size_t unit = 0; unit < units; ++unit) {
             if ((subset >> unit & 1U) != 0) {
                 const auto place = unit * PERCH_METADATA_UNIT;
-                REQUIRE(drive.device.write(
-                    drive.offset(target) + place,
-                    std::span(bytes).subspan(place, PERCH_METADATA_UNIT)));
+                REQUIRE(drive.device.write(drive.offset(target) + place,
+                                           std::span(bytes).subspan(place, PERCH_METADATA_UNIT)));
             }
         }
         const auto found = drive.read();

@@ -36,7 +36,8 @@ std::string content_of(const std::string& path) {
 
 /// Runs mke2fs, which every Debian has.
 void make_ext4(const std::string& path, const std::string& options) {
-    const auto command = "PATH=$PATH:/sbin:/usr/sbin mke2fs -q -F -t ext4 " + options + " '" + path + "'";
+    const auto command =
+        "PATH=$PATH:/sbin:/usr/sbin mke2fs -q -F -t ext4 " + options + " '" + path + "'";
     // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe)
     REQUIRE(std::system(command.c_str()) == 0);
 }

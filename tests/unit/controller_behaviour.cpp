@@ -302,8 +302,7 @@ TEST_CASE("a copy of a member, made with dd, does not take the member's place") 
     world.drives.in_slot(0).identity.slot = 20;
     const auto& copy = world.drives.add(0, 3 * GiB);
     auto& original = *world.drives.in_slot(1).device;
-    for (const auto& [from, length] :
-         {std::pair{GiB, 14 * MiB}, std::pair{2 * GiB - MiB, MiB}}) {
+    for (const auto& [from, length] : {std::pair{GiB, 14 * MiB}, std::pair{2 * GiB - MiB, MiB}}) {
         REQUIRE(copy.device->write(from, *original.read(from, length)));
     }
     world.boot();

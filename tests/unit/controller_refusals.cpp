@@ -33,9 +33,8 @@ void refused(ControllerWorld& world, Errc code, const std::vector<std::string>& 
 
 void refused_create(ControllerWorld& world, Errc code, const std::vector<std::string>& words,
                     const CreateRequest& request) {
-    refused(world, code, words, [&](Controller& controller) {
-        return controller.create_vd(request);
-    });
+    refused(world, code, words,
+            [&](Controller& controller) { return controller.create_vd(request); });
 }
 
 /// v1 on slots 0 to 3.
@@ -90,6 +89,7 @@ TEST_CASE("create: too few and too many drives") {
     refused_create(world, Errc::invalid_argument, {"at least 3"}, raid5({}));
     refused_create(world, Errc::invalid_argument, {"at least 3", "2 given"}, raid5({0, 1}));
     std::vector<int> many;
+    many.reserve(33);
     for (int slot = 0; slot < 33; ++slot) {
         many.push_back(slot);
     }
@@ -103,7 +103,8 @@ TEST_CASE("create: names") {
         INFO(name);
         refused_create(world, Errc::invalid_argument, {"not a VD name"}, raid5({4, 5, 6}, name));
     }
-    refused_create(world, Errc::invalid_argument, {"'data'", "taken by v1"}, raid5({4, 5, 6}, "data"));
+    refused_create(world, Errc::invalid_argument, {"'data'", "taken by v1"},
+                   raid5({4, 5, 6}, "data"));
     CHECK(world.controller->create_vd(raid5({4, 5, 6}, "fifteen-letters")));
 }
 
@@ -234,10 +235,12 @@ TEST_CASE("insert: into a place that is not free, or not there") {
         refused(world, Errc::not_found, {fmt::format("no row {}", row)},
                 [&](Controller& c) { return c.insert_member(insert(4, row)); });
     }
-    refused(world, Errc::not_found, {"drive group 1"},
-            [](Controller& c) { return c.insert_member({"e0s4", 1, 0, 3, false}); });
-    refused(world, Errc::not_found, {"array 1"},
-            [](Controller& c) { return c.insert_member({"e0s4", 0, 1, 3, false}); });
+    refused(world, Errc::not_found, {"drive group 1"}, [](Controller& c) {
+        return c.insert_member({"e0s4", 1, 0, 3, false});
+    });
+    refused(world, Errc::not_found, {"array 1"}, [](Controller& c) {
+        return c.insert_member({"e0s4", 0, 1, 3, false});
+    });
 }
 
 TEST_CASE("insert: of a drive that does not fit") {
@@ -280,7 +283,8 @@ TEST_CASE("insert: into a VD that is not degraded") {
 
 TEST_CASE("rebuild: of a drive that is missing says what to do instead") {
     Degraded world;
-    refused(world, Errc::wrong_state, {"s3 (SN SIM0003)", "is missing", "insert dg=0 array=0 row=3"},
+    refused(world, Errc::wrong_state,
+            {"s3 (SN SIM0003)", "is missing", "insert dg=0 array=0 row=3"},
             [](Controller& c) { return c.start_rebuild("e0s3"); });
     refused(world, Errc::wrong_state, {"is missing"},
             [](Controller& c) { return c.set_online("e0s3"); });

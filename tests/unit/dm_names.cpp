@@ -13,14 +13,14 @@ TEST_CASE("dm names: udev can tell a VD from what lies below it") {
     const auto instance = *Uuid::parse("a0000000-0000-4000-8000-000000000002");
     CHECK(vd_name("data") == "perch-data");
     CHECK(vd_uuid(vd) == "PERCH-5d000000-0000-4000-8000-000000000001");
-    CHECK(part_uuid(vd, instance, Part::data) ==
-          "PERCHPART-5d000000-0000-4000-8000-000000000001-a0000000-0000-4000-8000-000000000002-data");
+    CHECK(
+        part_uuid(vd, instance, Part::data) ==
+        "PERCHPART-5d000000-0000-4000-8000-000000000001-a0000000-0000-4000-8000-000000000002-data");
     // A prefix of the one is never a prefix of the other.
     CHECK_FALSE(part_uuid(vd, instance, Part::data).starts_with(vd_prefix));
     CHECK_FALSE(vd_uuid(vd).starts_with(part_prefix));
     // Parts of one VD are found by the VD's UUID.
-    CHECK(part_uuid(vd, instance, Part::metadata)
-              .starts_with(std::string(part_prefix) + vd.str()));
+    CHECK(part_uuid(vd, instance, Part::metadata).starts_with(std::string(part_prefix) + vd.str()));
 }
 
 TEST_CASE("dm names: fit the kernel's limits and never collide") {

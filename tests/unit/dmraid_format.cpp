@@ -64,7 +64,8 @@ TEST_CASE("dm-raid: the devices of a table line, as written by us and as printed
     auto devices = four();
     devices[3] = {};
     CHECK(*parse_raid_devices(raid5_params(64 * KiB, devices)) == devices);
-    const std::vector<RaidDevices> three{{"253:0", "253:1"}, {"253:2", "253:3"}, {"253:4", "253:5"}};
+    const std::vector<RaidDevices> three{
+        {"253:0", "253:1"}, {"253:2", "253:3"}, {"253:4", "253:5"}};
     auto with_hole = three;
     with_hole.push_back({});
     for (const auto* line : {
@@ -111,9 +112,12 @@ TEST_CASE("dm-raid: status lines of each state") {
         std::uint64_t mismatches;
     };
     const std::vector<Row> rows{
-        {"raid5_ls 4 AAAA 2068480/2068480 idle 0 0 -", "IIII", EngineTask::none, 2068480, 2068480, 0},
-        {"raid5_ls 4 AADA 2068480/2068480 idle 0 0 -", "IIFI", EngineTask::none, 2068480, 2068480, 0},
-        {"raid5_ls 4 AAA- 2068480/2068480 idle 0 0 -", "III-", EngineTask::none, 2068480, 2068480, 0},
+        {"raid5_ls 4 AAAA 2068480/2068480 idle 0 0 -", "IIII", EngineTask::none, 2068480, 2068480,
+         0},
+        {"raid5_ls 4 AADA 2068480/2068480 idle 0 0 -", "IIFI", EngineTask::none, 2068480, 2068480,
+         0},
+        {"raid5_ls 4 AAA- 2068480/2068480 idle 0 0 -", "III-", EngineTask::none, 2068480, 2068480,
+         0},
         // During a resync every letter is 'a', and all members are trusted.
         {"raid5_ls 4 aaaa 4096/2068480 resync 0 0 -", "IIII", EngineTask::resync, 4096, 2068480, 0},
         {"raid5_ls 4 aa-a 0/2068480 resync 0 0 -", "II-I", EngineTask::resync, 0, 2068480, 0},
@@ -165,7 +169,8 @@ TEST_CASE("dm-raid: a status line that is none is an error") {
 }
 
 TEST_CASE("dm-raid: superblocks") {
-    // struct dm_raid_superblock: magic, compat, devices, position, events, failed, recovery, resync.
+    // struct dm_raid_superblock: magic, compat, devices, position, events, failed, recovery,
+    // resync.
     const auto superblock = [](const std::string& rows) {
         return test::parse_hex_dump("# size 4096\n" + rows);
     };
@@ -175,19 +180,19 @@ TEST_CASE("dm-raid: superblocks") {
         CHECK_FALSE(record->has_value());
     }
     SECTION("a member in sync, one other failed") {
-        const auto record = decode_superblock(
-            superblock("0 44 6d 52 64 01 00 00 00 04 00 00 00 01 00 00 00\n"
-                       "10 2a 00 00 00 00 00 00 00 04 00 00 00 00 00 00 00\n"
-                       "20 ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff\n"));
+        const auto record =
+            decode_superblock(superblock("0 44 6d 52 64 01 00 00 00 04 00 00 00 01 00 00 00\n"
+                                         "10 2a 00 00 00 00 00 00 00 04 00 00 00 00 00 00 00\n"
+                                         "20 ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff\n"));
         REQUIRE(record);
         REQUIRE(record->has_value());
         CHECK(**record == MemberRecord{42, true, 0, {2}});
     }
     SECTION("a member in the middle of its rebuild") {
-        const auto record = decode_superblock(
-            superblock("0 44 6d 52 64 01 00 00 00 04 00 00 00 03 00 00 00\n"
-                       "10 08 07 06 05 04 03 02 01 00 00 00 00 00 00 00 00\n"
-                       "20 00 80 00 00 00 00 00 00 ff ff ff ff ff ff ff ff\n"));
+        const auto record =
+            decode_superblock(superblock("0 44 6d 52 64 01 00 00 00 04 00 00 00 03 00 00 00\n"
+                                         "10 08 07 06 05 04 03 02 01 00 00 00 00 00 00 00 00\n"
+                                         "20 00 80 00 00 00 00 00 00 ff ff ff ff ff ff ff ff\n"));
         REQUIRE(record);
         REQUIRE(record->has_value());
         CHECK(**record == MemberRecord{0x0102030405060708, false, 0x8000, {}});
@@ -199,15 +204,15 @@ TEST_CASE("dm-raid: superblocks") {
         CHECK_FALSE((*record)->rebuilt);
     }
     SECTION("failed members up to the last of 64") {
-        const auto record = decode_superblock(
-            superblock("0 44 6d 52 64 00 00 00 00 40 00 00 00 00 00 00 00\n"
-                       "10 01 00 00 00 00 00 00 00 01 00 00 00 00 00 00 80\n"));
+        const auto record =
+            decode_superblock(superblock("0 44 6d 52 64 00 00 00 00 40 00 00 00 00 00 00 00\n"
+                                         "10 01 00 00 00 00 00 00 00 01 00 00 00 00 00 00 80\n"));
         REQUIRE(record);
         CHECK((*record)->failed_rows == std::vector{0, 63});
     }
     SECTION("something else") {
-        for (const auto* rows : {"0 64 52 6d 44\n", "0 45 6d 52 64\n", "0 00 00 00 01\n",
-                                 "0 fc 4e 2b a9\n"}) {
+        for (const auto* rows :
+             {"0 64 52 6d 44\n", "0 45 6d 52 64\n", "0 00 00 00 01\n", "0 fc 4e 2b a9\n"}) {
             const auto record = decode_superblock(superblock(rows));
             REQUIRE_FALSE(record);
             CHECK(record.error().code == Errc::corrupt);

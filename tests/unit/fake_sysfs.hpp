@@ -12,8 +12,8 @@ namespace perch::test {
 
 struct FakeNvme {
     int number = 0;
-    std::string address;   ///< "0000:04:00.0"
-    std::string parents;   ///< bridges above it, "0000:00:1c.0/0000:03:00.0"
+    std::string address;  ///< "0000:04:00.0"
+    std::string parents;  ///< bridges above it, "0000:00:1c.0/0000:03:00.0"
     std::uint64_t sectors = 6251233968;
     int block_bytes = 512;
     std::string nguid = "00000000-0000-0000-0000-000000000000";

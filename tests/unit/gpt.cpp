@@ -83,7 +83,7 @@ TEST_CASE("gpt: the bytes that udev and firmware read are the standard's") {
         CHECK(bytes[510] == std::byte{0x55});
         CHECK(std::memcmp(&bytes[block], "EFI PART", 8) == 0);
         const auto entry = number(block + 72) * block;
-        CHECK(entry == 2 * block);
+        CHECK(entry == std::uint64_t{2} * block);
         CHECK(number(entry + 32) * block == GiB);
         CHECK((number(entry + 40) + 1) * block == 3 * GiB);
         std::string type;

@@ -42,8 +42,8 @@ TEST_CASE("layout: the smallest drive is 2.25 GiB, and less is said to be too sm
     CHECK(*partition_layout(least) == PartitionLayout{GiB, GiB});
     CHECK(*partition_layout(3 * GiB + 256 * MiB - 1) == PartitionLayout{GiB, GiB});
     CHECK(*partition_layout(3 * GiB + 256 * MiB) == PartitionLayout{GiB, 2 * GiB});
-    for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, 255 * MiB, 256 * MiB, GiB,
-                                     least - 1}) {
+    for (const std::uint64_t size :
+         {std::uint64_t{0}, std::uint64_t{1}, 255 * MiB, 256 * MiB, GiB, least - 1}) {
         const auto partition = partition_layout(size);
         REQUIRE_FALSE(partition);
         CHECK(partition.error().code == Errc::too_small);
@@ -101,8 +101,8 @@ TEST_CASE("layout: every legal strip is accepted, and only those") {
             }
         }
     }
-    for (const std::uint64_t strip : {std::uint64_t{0}, 12 * KiB, 64 * KiB + 1, MiB - 1,
-                                      UINT64_MAX, std::uint64_t{1} << 63}) {
+    for (const std::uint64_t strip :
+         {std::uint64_t{0}, 12 * KiB, 64 * KiB + 1, MiB - 1, UINT64_MAX, std::uint64_t{1} << 63}) {
         CHECK_FALSE(raid5_layout(4, 4 * GiB, strip, 512));
     }
 }

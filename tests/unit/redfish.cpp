@@ -24,9 +24,10 @@ class FakeBackend final : public Backend {
   public:
     FakeBackend() {
         shown = cli::test::degraded_snapshot();
-        shown.tasks = {{1, "Create a VD", "Running", "", "", ""},
-                       {2, "Create a VD", "Completed", "Done.", "", volumes + "/1"},
-                       {3, "Delete v1", "Exception", "v1 is in use (mounted on /srv)", "in_use", ""}};
+        shown.tasks = {
+            {1, "Create a VD", "Running", "", "", ""},
+            {2, "Create a VD", "Completed", "Done.", "", volumes + "/1"},
+            {3, "Delete v1", "Exception", "v1 is in use (mounted on /srv)", "in_use", ""}};
     }
     [[nodiscard]] std::shared_ptr<const Snapshot> snapshot() const override {
         return std::make_shared<Snapshot>(shown);
@@ -160,7 +161,7 @@ TEST_CASE("redfish: every link from the root leads somewhere, and resources know
             // A member's Id is the last part of its URI, as clients take it.
             if (uri.find("/Volumes/") != std::string::npos ||
                 uri.find("/Drives/") != std::string::npos) {
-                CHECK(uri.substr(uri.rfind('/') + 1) == body["Id"]);
+                CHECK(uri.substr(uri.rfind('/') + 1) == body.value("Id", ""));
             }
         }
     }
@@ -218,6 +219,7 @@ TEST_CASE("redfish: methods that a resource has not are 405, and Allow tells the
     Fixture fixture;
     auto uris = walk(fixture);
     uris[drives + "/e0s0/Actions/Oem/PerchDrive.SetState"] = {};
+    std::set<std::string> lies;
     for (const auto& [uri, body] : uris) {
         for (const auto* method : {"POST", "DELETE", "PATCH", "PUT", "OPTIONS"}) {
             const auto response = fixture.ask(method, uri, "{}");
@@ -229,11 +231,16 @@ TEST_CASE("redfish: methods that a resource has not are 405, and Allow tells the
             const auto methods = allowed(response);
             CHECK_FALSE(methods.contains(method));
             for (const auto* other : {"GET", "HEAD", "POST", "DELETE", "PATCH", "PUT"}) {
-                INFO("Allow of " << other);
-                CHECK((fixture.ask(other, uri, "{}").status == 405) != methods.contains(other));
+                const bool works = fixture.ask(other, uri, "{}").status != 405;
+                if (works != methods.contains(other)) {
+                    lies.insert(fmt::format("{} {}: Allow {} {}", method, uri,
+                                            works ? "lacks" : "names", other));
+                }
             }
         }
     }
+    INFO(fmt::format("{} of them, such as {}", lies.size(), lies.empty() ? "" : *lies.begin()));
+    CHECK(lies.empty());
     CHECK(fixture.ask("PATCH", volumes + "/1", "{}").status == 405);
     CHECK(fixture.ask("POST", root, "{}").status == 405);
     CHECK(fixture.ask("DELETE", volumes, "{}").status == 405);
@@ -267,9 +274,9 @@ TEST_CASE("redfish: a VD is created by POST, in each of the shapes that clients 
     dell["Drives"] = dell["Links"]["Drives"];
     dell.erase("Links");
     dell["@Redfish.OperationApplyTime"] = "Immediate";
-    for (const auto& [target, body] : {std::pair{volumes, dmtf}, std::pair{volumes, dell},
-                                       std::pair{volumes + "/Members", dmtf},
-                                       std::pair{volumes + "/", dmtf}}) {
+    for (const auto& [target, body] :
+         {std::pair{volumes, dmtf}, std::pair{volumes, dell}, std::pair{volumes + "/Members", dmtf},
+          std::pair{volumes + "/", dmtf}}) {
         const auto response = fixture.ask("POST", target, body.dump());
         REQUIRE(response.status == 202);
         CHECK(response.headers.at("Location").starts_with(root + "/TaskService/TaskMonitors/4"));

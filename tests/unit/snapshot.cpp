@@ -94,8 +94,12 @@ TEST_CASE("snapshot: the controller is as well as its worst part") {
 }
 
 TEST_CASE("events: survive their way through JSON") {
-    const Event event{17, "2026-11-30T15:05:16Z", 0xfb, Severity::critical,
-                      "StorageDevice.1.2.VolumeDegraded", "v1 (data) is Degraded."};
+    const Event event{17,
+                      "2026-11-30T15:05:16Z",
+                      0xfb,
+                      Severity::critical,
+                      "StorageDevice.1.2.VolumeDegraded",
+                      "v1 (data) is Degraded."};
     const auto again = event_from_json(json::parse(event_to_json(event).dump()));
     REQUIRE(again);
     CHECK(*again == event);

@@ -87,9 +87,8 @@ Result<void> Daemon::run() {
     // Held until the process ends, however it ends.
     const auto single = ControllerLock::try_take(options_.run_directory, "perchd.lock");
     if (!single) {
-        return single.error().code == Errc::in_use
-                   ? fail(Errc::in_use, "perchd is running already")
-                   : tl::make_unexpected(single.error());
+        return single.error().code == Errc::in_use ? fail(Errc::in_use, "perchd is running already")
+                                                   : tl::make_unexpected(single.error());
     }
     auto monitor = UdevMonitor::open();
     if (!monitor) {

@@ -28,7 +28,7 @@ Result<std::string> device_number(const std::string& path) {
 
 /// Makes one linear device over an extent and returns its number; keeps one that fits.
 Result<std::string> make_part(const Uuid& vd, const EngineMember& member, dm::Part part,
-                                const std::string& partition_number) {
+                              const std::string& partition_number) {
     const bool metadata = part == dm::Part::metadata;
     const auto offset = metadata ? member.metadata_offset : member.data_offset;
     const auto bytes = metadata ? member.metadata_bytes : member.data_bytes;
@@ -233,9 +233,8 @@ Result<std::vector<Uuid>> DmEngine::running() {
 
 Result<int> DmEngine::resume_suspended() {
     int resumed = 0;
-    for (const auto& [prefix, visibility] :
-         {std::pair{dm::part_prefix, dm::Visibility::hidden},
-          std::pair{dm::vd_prefix, dm::Visibility::published}}) {
+    for (const auto& [prefix, visibility] : {std::pair{dm::part_prefix, dm::Visibility::hidden},
+                                             std::pair{dm::vd_prefix, dm::Visibility::published}}) {
         const auto infos = dm::list(prefix);
         if (!infos) {
             return tl::make_unexpected(infos.error());

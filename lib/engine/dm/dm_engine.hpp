@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // VDs on the kernel's device-mapper.
 //
-// Below each VD lie two linear devices per member (metadata and data extent of its partition), above
-// them one raid device. A change of members is a reload: the new table is loaded beside the live one,
-// then suspend and resume swap them. A kill between the two leaves the device suspended with a
-// loaded table that says what the configuration said before the load; resume_suspended() puts it
-// right.
+// Below each VD lie two linear devices per member (metadata and data extent of its partition),
+// above them one raid device. A change of members is a reload: the new table is loaded beside the
+// live one, then suspend and resume swap them. A kill between the two leaves the device suspended
+// with a loaded table that says what the configuration said before the load; resume_suspended()
+// puts it right.
 #pragma once
 
 #include "engine/engine.hpp"

@@ -50,8 +50,8 @@ tl::unexpected<Error> failure(std::string_view doing, const std::string& name, i
     const auto& message = last_message();
     const bool gone = error == ENOENT || error == ENXIO || error == ENODEV;
     const auto code = error == EBUSY ? Errc::in_use : gone ? Errc::not_found : Errc::io;
-    return fail(code, "device-mapper: cannot {} {}: {}", doing,
-                name, message.empty() ? errno_text(error) : message);
+    return fail(code, "device-mapper: cannot {} {}: {}", doing, name,
+                message.empty() ? errno_text(error) : message);
 }
 
 std::uint16_t udev_flags(Visibility visibility) {
