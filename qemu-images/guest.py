@@ -292,6 +292,14 @@ class Guest:
         self._forget(slot)
         self.run(hotplug.gone(slot), check=True)
 
+    def remove(self, slot: int) -> None:
+        """Take the drive out while the guest is not running: it is missing at the next start."""
+        if self.is_running():
+            raise GuestError("the guest is running; use pull() or eject()")
+        gone = self.drive(slot)
+        self._change_drives(lambda drives: [drive for drive in drives if drive["slot"] != slot])
+        self._update_state(removed={**self._state().get("removed", {}), str(slot): asdict(gone)})
+
     def hang(self, slot: int) -> None:
         """Make the drive answer nothing any more: I/O neither completes nor fails."""
         self.drive(slot)

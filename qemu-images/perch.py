@@ -88,9 +88,9 @@ class Perch:
                          lambda: (row := self.vd(number)) and row["state"] == state and row, timeout)
 
     def wait_idle(self, number: int = 1, timeout: float = 600) -> None:
-        """Wait until no resync or rebuild runs."""
+        """Wait until parity is known to match and nothing runs."""
         self.wait(f"v{number} to be idle",
-                  lambda: (row := self.vd(number)) and row["operation"] is None, timeout)
+                  lambda: (row := self.vd(number)) and row["operation"] is None and row["consistent"], timeout)
 
     def events(self) -> list[str]:
         """The texts of all events, oldest first."""

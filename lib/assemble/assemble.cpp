@@ -12,13 +12,16 @@ namespace {
 /// most the one update that a crash interrupted.
 constexpr std::uint64_t events_tolerance = 1;
 
-/// The controller most drives belong to; nil when there are no labels.
-Uuid our_controller(const std::vector<FoundDrive>& drives) {
+/// `ours` while it has a drive, else the controller most drives belong to; nil without labels.
+Uuid our_controller(const std::vector<FoundDrive>& drives, const Uuid& ours) {
     std::map<Uuid, int> votes;
     for (const auto& drive : drives) {
         if (drive.label) {
             ++votes[drive.label->controller];
         }
+    }
+    if (!ours.is_nil() && votes.contains(ours)) {
+        return ours;
     }
     // std::map is ordered, and max_element keeps the first of equals: the lower UUID.
     const auto best =
@@ -122,11 +125,13 @@ const FoundDrive* find_by_uuid(const std::vector<FoundDrive>& drives, const Uuid
     return found == drives.end() ? nullptr : &*found;
 }
 
-ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives) {
+ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives, const Uuid& ours) {
     ChosenConfiguration chosen;
-    chosen.configuration.controller = our_controller(drives);
+    chosen.configuration.controller = our_controller(drives, ours);
     for (const auto& drive : drives) {
-        if (drive.trouble && drive.trouble->code == Errc::incompatible) {
+        const bool foreign =
+            drive.label && drive.label->controller != chosen.configuration.controller;
+        if (drive.trouble && drive.trouble->code == Errc::incompatible && !foreign) {
             chosen.refusal = fmt::format("s{} (SN {}): {}", drive.identity.slot,
                                          drive.identity.serial, drive.trouble->message);
         }
@@ -154,6 +159,49 @@ ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives) 
     return chosen;
 }
 
+void settle_identities(std::vector<FoundDrive>& drives, const Configuration& configuration) {
+    std::map<Uuid, std::vector<FoundDrive*>> by_label;
+    for (auto& drive : drives) {
+        if (drive.label) {
+            by_label[drive.label->drive].push_back(&drive);
+        }
+    }
+    for (const auto& [uuid, holders] : by_label) {
+        const auto* known = find_drive(configuration, uuid);
+        for (auto* drive : holders) {
+            const bool original = known != nullptr && known->identity == drive->identity.identity;
+            if (holders.size() > 1 && !original) {
+                drive->label.reset();
+                drive->configuration.reset();
+                drive->trouble = Error{
+                    Errc::corrupt,
+                    "it carries the label of another drive that is there too: a copy. If it is "
+                    "not needed, erase it; it is never used"};
+            }
+        }
+    }
+    for (auto& drive : drives) {
+        if (!drive.configuration || drive.label->controller != configuration.controller) {
+            continue;
+        }
+        for (const auto& vd : drive.configuration->vds) {
+            const bool member =
+                std::any_of(vd.members.begin(), vd.members.end(), [&](const auto& row) {
+                    return row.drive == drive.label->drive && takes_part(row.state);
+                });
+            const bool known =
+                std::any_of(configuration.vds.begin(), configuration.vds.end(),
+                            [&](const auto& other) { return other.uuid == vd.uuid; }) ||
+                std::find(configuration.tombstones.begin(), configuration.tombstones.end(),
+                          vd.uuid) != configuration.tombstones.end();
+            if (member && !known) {
+                drive.content = fmt::format(
+                    "a member of the VD '{}' of another history of this controller", vd.name);
+            }
+        }
+    }
+}
+
 AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& vd,
                            const std::vector<FoundDrive>& drives, const MemberRecords& records) {
     if (!vd.started && std::find(records.begin(), records.end(), std::nullopt) != records.end()) {
@@ -163,6 +211,8 @@ AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& v
     plan.vd = without_members(vd);
     const auto newest = newest_events(vd, records);
     std::size_t in_sync = 0;
+    bool resync_pending = false;
+    bool stale_member = false;
     for (std::size_t i = 0; i < vd.members.size(); ++i) {
         const auto& member = vd.members[i];
         const auto row = static_cast<int>(i);
@@ -176,33 +226,49 @@ AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& v
         }
         const bool stale = newest > 0 && (!record || record->events + events_tolerance < newest);
         if (member.state == MemberState::candidate) {
+            // dm-raid resumes a rebuild by its own idea of what is dirty: only with a record that
+            // is beyond doubt.
+            const bool doubtful =
+                !record || record->events != newest || called_failed(vd, records, newest, row);
             if (drive == nullptr) {
                 plan.drops.push_back({row, MemberState::missing, "absent during its rebuild"});
             } else {
                 // Stale or empty metadata only costs the progress made so far.
-                engine = engine_member(member, *drive,
-                                       stale ? MemberRole::rebuild_fresh : role_of(member, record));
+                engine = engine_member(
+                    member, *drive, doubtful ? MemberRole::rebuild_fresh : role_of(member, record));
             }
         } else if (drive == nullptr) {
             plan.drops.push_back({row, MemberState::missing, "absent"});
         } else if (stale || called_failed(vd, records, newest, row)) {
             plan.drops.push_back(
                 {row, MemberState::failed, "its content is older than the others'"});
+            stale_member = true;
         } else if (record && !record->rebuilt) {
             plan.drops.push_back({row, MemberState::failed, "its rebuild was never finished"});
         } else {
             engine = engine_member(member, *drive, MemberRole::in_sync);
             ++in_sync;
+            resync_pending = resync_pending || (record && record->resync_pending);
+            plan.dirty = plan.dirty || (record && record->dirty);
         }
         plan.vd.members.push_back(engine);
     }
+    const auto missing = missing_text(configuration, vd, drives);
     if (in_sync + 1 < vd.members.size()) {
-        const auto missing = missing_text(configuration, vd, drives);
-        plan.readiness = Readiness::impossible;
         plan.reason = fmt::format(
-            "{} of {} members are there and in sync, {} are needed.{} Nothing was changed; it "
-            "starts by itself when they return",
+            "{} of {} members are there and in sync, {} are needed.{} Nothing was changed.{}",
             in_sync, vd.members.size(), vd.members.size() - 1,
+            missing.empty() ? "" : fmt::format(" Missing: {}.", missing),
+            stale_member ? " A member that is there was recorded as failed by the others; this "
+                           "version cannot start without it"
+                         : " It starts by itself when they return");
+        return plan;
+    }
+    if (resync_pending && in_sync < vd.members.size()) {
+        plan.reason = fmt::format(
+            "its parity was not made consistent before it stopped, so all its members are "
+            "needed.{} "
+            "Nothing was changed. It starts by itself when they return",
             missing.empty() ? "" : fmt::format(" Missing: {}.", missing));
         return plan;
     }

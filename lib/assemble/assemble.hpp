@@ -21,10 +21,18 @@ struct ChosenConfiguration {
     std::optional<std::string> refusal;
 };
 
-/// The controller with the most drives is ours (ties: the lower UUID), the others are foreign. Of
-/// ours the highest sequence counts; two different states with the same highest sequence are two
-/// histories, and neither is followed. A drive with a newer format stops everything.
-ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives);
+/// `ours` is our controller as long as one of its drives is there; else (nil, or all gone) the one
+/// with the most drives (ties: the lower UUID). The others are foreign and decide nothing. Of ours
+/// the highest sequence counts; two different states with the same highest sequence are two
+/// histories, and neither is followed. A configuration of ours in a newer format stops everything.
+ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives,
+                                         const Uuid& ours = {});
+
+/// Takes the label from what must not count although its label says so: copies of a drive (the one
+/// that the configuration knows by identity stays; none, if that cannot be told). Marks, as
+/// content, drives that hold a VD of another history: one that the configuration neither has nor
+/// deleted.
+void settle_identities(std::vector<FoundDrive>& drives, const Configuration& configuration);
 
 /// The found drive with that label, or nullptr. Drives that did not answer have none.
 const FoundDrive* find_by_uuid(const std::vector<FoundDrive>& drives, const Uuid& uuid);
@@ -49,6 +57,7 @@ struct AssemblyPlan {
     Readiness readiness = Readiness::impossible;
     EngineVd vd;
     std::vector<Drop> drops;
+    bool dirty = false;           ///< it was not stopped cleanly: parity is unknown in places
     bool reset_metadata = false;  ///< zero all members' metadata first: it never ran
     std::string reason;           ///< for a person, when not complete
 };

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "engine/dm/names.hpp"
+#include "util/utf8.hpp"
 
 namespace perch {
 
@@ -25,18 +26,22 @@ std::vector<std::string> entries(const fs::path& directory) {
     return names;
 }
 
-/// mountinfo escapes blanks and backslashes as octal (proc(5)).
+/// mountinfo escapes blanks and backslashes as three octal digits (proc(5)); anything else stays.
 std::string unescape(const std::string& text) {
+    const auto octal = [&](std::size_t i) {
+        return i < text.size() && text[i] >= '0' && text[i] <= '7';
+    };
     std::string result;
     for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            result += static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8));
+        if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+            result += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
+                                        (text[i + 3] - '0'));
             i += 3;
         } else {
             result += text[i];
         }
     }
-    return result;
+    return printable_utf8(result);
 }
 
 void add_mounts(const std::string& device_number, const std::string& mountinfo,
@@ -79,7 +84,7 @@ std::string read_line(const std::string& path) {
     while (!line.empty() && (line.back() == ' ' || line.back() == '\n')) {
         line.pop_back();
     }
-    return line;
+    return printable_utf8(line);
 }
 
 std::vector<std::string> block_users(const std::string& name, const KernelViews& views) {

@@ -18,7 +18,8 @@ struct KernelViews {
 /// `engine/dm/names.hpp`'s prefix. Empty: nobody.
 std::vector<std::string> block_users(const std::string& name, const KernelViews& views = {});
 
-/// First line of a small file without the trailing blanks; empty when it cannot be read.
+/// First line of a small file without the trailing blanks; empty when it cannot be read. Bytes that
+/// are no UTF-8 come back as '?': what drives call themselves ends up in JSON.
 std::string read_line(const std::string& path);
 
 }  // namespace perch

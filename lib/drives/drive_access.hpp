@@ -27,9 +27,11 @@ struct FoundDrive {
     std::optional<DriveHealth> health;
 };
 
-/// A piece of one drive's partition, for zeroing.
+/// A piece of one drive's partition, for zeroing. `owner` is the drive UUID that its label must
+/// show when it is about to be written: a kernel name may have passed to another drive meanwhile.
 struct DriveRange {
     DriveIdentity drive;
+    Uuid owner;
     std::uint64_t offset = 0;  ///< bytes from the start of the drive
     std::uint64_t length = 0;
 };

@@ -115,7 +115,7 @@ int slot_of(const std::string& sysfs, const std::string& pci_address) {
     unsigned device = 0;
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
     if (std::sscanf(pci_address.c_str(), "%x:%x:%x", &domain, &bus, &device) == 3) {
-        return first_unslotted + static_cast<int>(bus * 32 + device);
+        return first_unslotted + static_cast<int>(domain * 8192 + bus * 32 + device);
     }
     return -1;
 }

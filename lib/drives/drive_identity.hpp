@@ -40,7 +40,8 @@ struct DriveIdentity {
 std::vector<DriveIdentity> list_drives(const std::string& sysfs = "/sys");
 
 /// The slot of a PCI function: the number of the hot-plug slot that holds it or a bridge above it,
-/// else 256 + 32 * bus + device, so that it depends on the place and never on the drive.
+/// else 256 + 8192 * domain + 32 * bus + device, so that it depends on the place and never on the
+/// drive.
 int slot_of(const std::string& sysfs, const std::string& pci_address);
 
 }  // namespace perch

@@ -15,7 +15,6 @@
 #include "ondisk/content.hpp"
 #include "ondisk/file_device.hpp"
 #include "ondisk/gpt.hpp"
-#include "uapi/perch_format.h"
 
 namespace perch {
 
@@ -39,6 +38,10 @@ void probe_content(FoundDrive& found, bool want_content) {
         auto label = read_label(*device, in_table ? **by_table : *fixed);
         if (!label) {
             found.trouble = label.error();
+            return;
+        }
+        if (*label && !by_table) {
+            found.trouble = by_table.error();
             return;
         }
         if (*label && !in_table) {
@@ -84,42 +87,86 @@ Result<void> wait_for_node(const std::string& path) {
     return {};
 }
 
+/// flock with a limit: whoever holds it for long (a partitioning tool) must not hold us up.
+Result<void> flock_patiently(int fd, const std::string& path) {
+    constexpr auto patience = std::chrono::seconds(20);
+    constexpr auto step = std::chrono::milliseconds(20);
+    const auto deadline = SteadyClock::now() + patience;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return fail(Errc::io, "cannot lock {}: {}", path, errno_text(errno));
+        }
+        if (SteadyClock::now() > deadline) {
+            return fail(Errc::timeout, "{} is locked by another program", path);
+        }
+        std::this_thread::sleep_for(step);
+    }
+    return {};
+}
+
 /// Keeps udev from probing the drive while it is edited (systemd's BLOCK_DEVICE_LOCKING). Opened
 /// read-only: closing a whole drive that was open for writing makes udev re-read its partitions.
 Result<UniqueFd> lock_drive(const DriveIdentity& drive) {
     UniqueFd fd(::open(drive.path().c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd.valid() || flock(fd.get(), LOCK_EX) != 0) {
-        return fail(Errc::io, "cannot lock {}: {}", drive.path(), errno_text(errno));
+    if (!fd.valid()) {
+        return fail(Errc::io, "cannot open {}: {}", drive.path(), errno_text(errno));
     }
-    return fd;
+    return flock_patiently(fd.get(), drive.path()).map([&] { return std::move(fd); });
 }
 
-/// Opens Perch's partition for an edit and does it, the drive locked.
+/// Opens Perch's partition for an edit and does it, the drive locked. The label on what was opened
+/// must be `owner`'s: names change hands when drives are pulled and inserted.
 template <typename Job>
-auto edit_partition(const DriveIdentity& drive, std::uint64_t partition_offset, Job job)
-    -> decltype(job(std::declval<FileDevice&>())) {
+auto edit_partition(const DriveIdentity& drive, const PartitionLayout& partition, const Uuid& owner,
+                    Job job) -> decltype(job(std::declval<FileDevice&>())) {
     const auto lock = lock_drive(drive);
     if (!lock) {
         return tl::make_unexpected(lock.error());
     }
     auto device =
-        FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write, partition_offset);
+        FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write, partition.offset);
     if (!device) {
         return tl::make_unexpected(device.error());
+    }
+    const auto label = read_label(*device, partition);
+    if (!label || !*label || (*label)->drive != owner) {
+        return fail(Errc::not_found, "{} is another drive by now; nothing was written on it",
+                    drive.path());
     }
     return job(*device);
 }
 
-/// Runs on the drive's worker.
+/// The drive behind a name that was just opened must be the one that was decided about.
+Result<void> check_same_drive(const DriveIdentity& drive) {
+    const auto now = list_drives();
+    const auto found = std::find_if(now.begin(), now.end(),
+                                    [&](const auto& other) { return other.name == drive.name; });
+    if (found == now.end() || found->identity != drive.identity || found->slot != drive.slot) {
+        return fail(Errc::not_found, "{} is another drive by now; nothing was written on it",
+                    drive.path());
+    }
+    return {};
+}
+
+/// Runs on the drive's worker. The descriptor opened first is the one that all is written through:
+/// if the drive is pulled after that, writes fail instead of reaching its successor.
 Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
     const auto partition = partition_layout(drive.size_bytes);
     if (!partition) {
         return tl::make_unexpected(partition.error());
     }
+    const Label label{controller, Uuid::random(), drive.size_bytes, *partition,
+                      drive.logical_block_bytes};
     {
-        const auto lock = lock_drive(drive);
-        if (!lock) {
-            return tl::make_unexpected(lock.error());
+        const UniqueFd fd(::open(drive.path().c_str(), O_RDWR | O_CLOEXEC));
+        if (!fd.valid()) {
+            return fail(Errc::io, "cannot open {}: {}", drive.path(), errno_text(errno));
+        }
+        if (auto same = check_same_drive(drive); !same) {
+            return tl::make_unexpected(same.error());
+        }
+        if (auto locked = flock_patiently(fd.get(), drive.path()); !locked) {
+            return tl::make_unexpected(locked.error());
         }
         // The kernel's own word that nobody has it: mounts, md, dm, LVM all hold it exclusively.
         // Not held on, because re-reading the partition table wants to hold it itself.
@@ -128,18 +175,21 @@ Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
             return fail(errno == EBUSY ? Errc::in_use : Errc::io, "cannot take {}: {}",
                         drive.path(), errno_text(errno));
         }
-        if (auto done = write_gpt(drive.path(), *partition, drive.logical_block_bytes); !done) {
+        auto done = write_gpt(fd.get(), drive.path(), *partition, drive.logical_block_bytes);
+        if (!done) {
+            return tl::make_unexpected(done.error());
+        }
+        auto device = FileDevice::open(fmt::format("/proc/self/fd/{}", fd.get()),
+                                       FileDevice::Mode::read_write);
+        done = device ? write_label(*device, label) : tl::make_unexpected(device.error());
+        if (!done) {
             return tl::make_unexpected(done.error());
         }
     }
     if (auto done = wait_for_node(drive.partition_path()); !done) {
         return tl::make_unexpected(done.error());
     }
-    const Label label{controller, Uuid::random(), drive.size_bytes, *partition,
-                      drive.logical_block_bytes};
-    return edit_partition(drive, partition->offset,
-                          [&](FileDevice& device) { return write_label(device, label); })
-        .map([&] { return label; });
+    return label;
 }
 
 }  // namespace
@@ -246,12 +296,12 @@ std::vector<Result<void>> NvmeAccess::write_configuration(const std::vector<Foun
             answers.emplace_back();
             continue;
         }
-        answers.push_back(slot->worker.ask<Result<void>>(
-            [identity = drive.identity, partition = drive.label->partition, configuration] {
-                return edit_partition(identity, partition.offset, [&](FileDevice& device) {
-                    return perch::write_configuration(device, partition, configuration);
-                });
-            }));
+        answers.push_back(slot->worker.ask<Result<void>>([identity = drive.identity,
+                                                          label = *drive.label, configuration] {
+            return edit_partition(identity, label.partition, label.drive, [&](FileDevice& device) {
+                return perch::write_configuration(device, label.partition, configuration);
+            });
+        }));
     }
     const auto deadline = SteadyClock::now() + options_.edit_timeout;
     std::vector<Result<void>> results;
@@ -281,10 +331,14 @@ Result<void> NvmeAccess::zero(const std::vector<DriveRange>& ranges) {
             return fail(Errc::not_found, "{} is gone", range.drive.name);
         }
         answers.push_back(slot->worker.ask<Result<void>>([range] {
-            // Every range lies in Perch's partition, which begins at the same place on all drives.
-            return edit_partition(range.drive, PERCH_FRONT_RESERVE_BYTES, [&](FileDevice& device) {
-                return device.zero(range.offset, range.length);
-            });
+            // Perch's partition begins at the same place on all drives, and ends by their size.
+            return partition_layout(range.drive.size_bytes)
+                .and_then([&](const PartitionLayout& partition) {
+                    return edit_partition(range.drive, partition, range.owner,
+                                          [&](FileDevice& device) {
+                                              return device.zero(range.offset, range.length);
+                                          });
+                });
         }));
     }
     const auto deadline = SteadyClock::now() + options_.edit_timeout;

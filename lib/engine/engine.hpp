@@ -65,6 +65,8 @@ struct MemberRecord {
     bool rebuilt = false;               ///< its content is complete
     std::uint64_t rebuilt_sectors = 0;  ///< how far a rebuild came
     std::vector<int> failed_rows;       ///< members that this record says have failed
+    bool resync_pending = false;        ///< parity was never made consistent everywhere
+    bool dirty = false;                 ///< regions were being written when this was recorded
     bool operator==(const MemberRecord&) const = default;
 };
 
@@ -82,13 +84,17 @@ class Engine {
     virtual Result<void> stop(const Uuid& vd) = 0;
     /// nullopt: it does not run.
     virtual Result<std::optional<EngineStatus>> status(const Uuid& vd) = 0;
+    /// Makes the engine recompute parity everywhere, beside host I/O; returns at once.
+    virtual Result<void> request_resync(const Uuid& vd) = 0;
     /// The VDs of ours that run, also those that no configuration knows.
     virtual Result<std::vector<Uuid>> running() = 0;
     /// Resumes every device of ours that is suspended: what a killed perchd may have left. Returns
     /// how many there were.
     virtual Result<int> resume_suspended() = 0;
 
-    /// Reads a member's metadata, given the first 4 KiB of its metadata extent. nullopt: none.
+    /// How much of the metadata extent decode_record needs, in bytes.
+    [[nodiscard]] virtual std::uint64_t record_bytes() const = 0;
+    /// Reads a member's metadata, given the beginning of its metadata extent. nullopt: none.
     [[nodiscard]] virtual Result<std::optional<MemberRecord>> decode_record(
         std::span<const std::byte> metadata) const = 0;
 };

@@ -7,7 +7,7 @@ namespace perch {
 
 namespace {
 
-constexpr std::array<EventKindInfo, 21> table{{
+constexpr std::array<EventKindInfo, 22> table{{
     {EventKind::started, 0x0000, Severity::info, "ResourceEvent.1.3.ResourceStatusChangedOK",
      "Daemon started"},
     {EventKind::stopped, 0x8000, Severity::info, "ResourceEvent.1.3.ResourceStatusChangedOK",
@@ -42,6 +42,8 @@ constexpr std::array<EventKindInfo, 21> table{{
     {EventKind::rebuild_stopped, 0x0062, Severity::warning, "StorageDevice.1.2.DriveOffline",
      "Rebuild stopped"},
     {EventKind::resync_done, 0x0041, Severity::info, "StorageDevice.1.2.VolumeOK", "Resync done"},
+    {EventKind::vd_unclean, 0x8007, Severity::warning, "StorageDevice.1.2.VolumeDegraded",
+     "VD stopped uncleanly"},
     {EventKind::resumed_suspended, 0x8005, Severity::warning,
      "ResourceEvent.1.3.ResourceStatusChangedWarning", "Suspended device resumed"},
     {EventKind::configuration_trouble, 0x8006, Severity::critical,

@@ -30,6 +30,7 @@ enum class EventKind {
     rebuild_done,
     rebuild_stopped,
     resync_done,
+    vd_unclean,
     resumed_suspended,
     configuration_trouble,
 };

@@ -6,6 +6,7 @@
 #include <systemd/sd-journal.h>
 
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -160,6 +161,12 @@ void EventLog::emit(EventKind kind, const std::string& text) {
     wake_.notify_all();
 }
 
+void EventLog::flush() {
+    constexpr auto patience = std::chrono::seconds(2);
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, patience, [&] { return unwritten_.empty() && !writing_; });
+}
+
 std::vector<Event> EventLog::read(std::uint64_t after, std::size_t latest) {
     const std::lock_guard lock(mutex_);
     std::vector<Event> events;
@@ -190,12 +197,15 @@ void EventLog::run() {
         }
         const auto event = unwritten_.front();
         unwritten_.pop_front();
+        writing_ = true;
         lock.unlock();
         to_journal(event);
         if (database) {
             store_event(database, event);
         }
         lock.lock();
+        writing_ = false;
+        wake_.notify_all();
     }
 }
 

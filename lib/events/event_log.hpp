@@ -24,6 +24,8 @@ class EventLog final : public EventSink {
     ~EventLog() override;
 
     void emit(EventKind kind, const std::string& text) override;
+    /// Waits, at most two seconds, until what was emitted so far is stored.
+    void flush();
     /// Events with a sequence above `after`, oldest first, the newest `latest` of them (0: all in
     /// memory, at most 1,000).
     std::vector<Event> read(std::uint64_t after, std::size_t latest);
@@ -38,6 +40,7 @@ class EventLog final : public EventSink {
     std::deque<Event> unwritten_;
     std::uint64_t next_sequence_ = 1;
     bool loaded_ = false;
+    bool writing_ = false;
     bool stopping_ = false;
     std::thread writer_;
 };

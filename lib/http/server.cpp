@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,10 +66,8 @@ struct Shared {
 /// One connection: reads a request, waits for its answer, writes it, and again.
 class Session : public std::enable_shared_from_this<Session> {
   public:
-    Session(Socket::socket socket, std::shared_ptr<Shared> shared)
-        : stream_(std::move(socket)),
-          shared_(std::move(shared)),
-          may_change_(peer_may_change(stream_.socket().native_handle(), shared_->options.group)) {
+    Session(Socket::socket socket, std::shared_ptr<Shared> shared, bool may_change)
+        : stream_(std::move(socket)), shared_(std::move(shared)), may_change_(may_change) {
         ++shared_->connections;
     }
     Session(const Session&) = delete;
@@ -88,7 +87,9 @@ class Session : public std::enable_shared_from_this<Session> {
   private:
     void on_read(beast::error_code error) {
         if (error == beast::http::error::body_limit) {
-            write(redfish::error_response({Errc::limit, "the request is too large"}), false);
+            auto answer = redfish::error_response({Errc::limit, "the request is too large"});
+            answer.status = static_cast<unsigned>(beast::http::status::payload_too_large);
+            write(std::move(answer), false);
             return;
         }
         if (error) {
@@ -150,16 +151,23 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
               Shared{std::move(server_options), std::move(server_handler)})) {}
 
     void accept() {
-        acceptor.async_accept(
-            [self = shared_from_this()](beast::error_code error, Socket::socket socket) {
-                if (error == asio::error::operation_aborted) {
-                    return;
+        acceptor.async_accept([self = shared_from_this()](beast::error_code error,
+                                                          Socket::socket socket) {
+            if (error == asio::error::operation_aborted) {
+                return;
+            }
+            if (!error) {
+                const auto& options = self->shared->options;
+                const bool may_change = peer_may_change(socket.native_handle(), options.group);
+                // A part is kept for those who may change things, whoever else holds the rest.
+                const auto limit =
+                    may_change ? options.max_connections : options.max_connections * 3 / 4;
+                if (self->shared->connections < limit) {
+                    std::make_shared<Session>(std::move(socket), self->shared, may_change)->read();
                 }
-                if (!error && self->shared->connections < self->shared->options.max_connections) {
-                    std::make_shared<Session>(std::move(socket), self->shared)->read();
-                }
-                self->accept();
-            });
+            }
+            self->accept();
+        });
     }
 
     Socket::acceptor acceptor;
@@ -178,6 +186,10 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, ServerOpt
                                                Handler handler) {
     auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(handler));
     const auto& path = impl->shared->options.socket;
+    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+        return fail(Errc::invalid_argument, "the socket's path has {} characters, {} are possible",
+                    path.size(), sizeof(sockaddr_un::sun_path) - 1);
+    }
     // Only one perchd runs (its lock says so): a socket that is there is a dead one's.
     ::unlink(path.c_str());
     beast::error_code error;

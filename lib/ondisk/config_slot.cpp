@@ -144,6 +144,12 @@ Result<void> write_configuration(BlockDevice& drive, const PartitionLayout& part
     for (unsigned slot = 0; slot < PERCH_CONFIG_SLOTS; ++slot) {
         const auto found = read_slot(drive, slot_offset(partition, slot));
         if (found) {
+            if (found->controller == configuration.controller &&
+                found->sequence >= configuration.sequence) {
+                return fail(Errc::wrong_state,
+                            "the drive holds configuration {} already, {} was to be written",
+                            found->sequence, configuration.sequence);
+            }
             sequences.at(slot) = found->sequence;
         } else if (found.error().code == Errc::incompatible || found.error().code == Errc::io) {
             return tl::make_unexpected(found.error());

@@ -23,7 +23,9 @@ Result<Configuration> decode_config_slot(std::span<const std::byte> bytes);
 /// An incompatible slot is an error: an older program must not fall back to an older truth.
 Result<std::optional<Configuration>> read_configuration(BlockDevice& drive,
                                                         const PartitionLayout& partition);
-/// Writes to the slot that does not hold the newest. Returns when it is durable.
+/// Writes to the slot that does not hold the newest. Returns when it is durable. Errc::wrong_state
+/// when the drive holds this or a later sequence already: somebody else has written since we
+/// looked.
 Result<void> write_configuration(BlockDevice& drive, const PartitionLayout& partition,
                                  const Configuration& configuration);
 

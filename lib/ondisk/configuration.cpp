@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
+#include "layout/drive_layout.hpp"
 #include "uapi/perch_format.h"
+#include "util/json_depth.hpp"
 
 namespace perch {
 
@@ -21,6 +24,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(MemberState, {{MemberState::failed, "failed"},
 namespace {
 
 constexpr std::size_t max_tombstones = 256;
+constexpr int max_number = 4096;  ///< of a VD or drive group
+constexpr int max_depth = 32;     ///< of nested JSON; the parser's own recursion has no limit
 
 Uuid uuid_at(const json& object, const char* key) {
     const auto parsed = Uuid::parse(object.at(key).get<std::string>());
@@ -39,11 +44,29 @@ MemberState state_at(const json& object) {
     return state;
 }
 
+/// The fields of an object that this version does not know, as JSON text of an object.
+std::string unknown_fields(json object, std::initializer_list<const char*> known) {
+    for (const auto* name : known) {
+        object.erase(name);
+    }
+    return object.dump();
+}
+
+/// What is known over what was kept.
+json merged(const std::string& unknown, const json& known) {
+    auto object = json::parse(unknown);
+    object.update(known);
+    return object;
+}
+
 json drive_to_json(const ConfigDrive& drive) {
-    return {
-        {"uuid", drive.uuid.str()},          {"serial", drive.serial},       {"model", drive.model},
-        {"identity", drive.identity},        {"enclosure", drive.enclosure}, {"slot", drive.slot},
-        {"device_bytes", drive.device_bytes}};
+    return merged(drive.unknown, {{"uuid", drive.uuid.str()},
+                                  {"serial", drive.serial},
+                                  {"model", drive.model},
+                                  {"identity", drive.identity},
+                                  {"enclosure", drive.enclosure},
+                                  {"slot", drive.slot},
+                                  {"device_bytes", drive.device_bytes}});
 }
 
 ConfigDrive drive_from_json(const json& object) {
@@ -55,6 +78,8 @@ ConfigDrive drive_from_json(const json& object) {
     object.at("enclosure").get_to(drive.enclosure);
     object.at("slot").get_to(drive.slot);
     object.at("device_bytes").get_to(drive.device_bytes);
+    drive.unknown = unknown_fields(
+        object, {"uuid", "serial", "model", "identity", "enclosure", "slot", "device_bytes"});
     return drive;
 }
 
@@ -96,19 +121,20 @@ json vd_to_json(const ConfigVd& vd) {
     for (const auto& member : vd.members) {
         members.push_back(member_to_json(member));
     }
-    return {{"id", vd.id},
-            {"drive_group", vd.group},
-            {"uuid", vd.uuid.str()},
-            {"name", vd.name},
-            {"level", vd.level},
-            {"engine", vd.engine},
-            {"strip_bytes", vd.strip_bytes},
-            {"block_bytes", vd.block_bytes},
-            {"vd_bytes", vd.vd_bytes},
-            {"created", vd.created},
-            {"started", vd.started},
-            {"deleting", vd.deleting},
-            {"members", members}};
+    return merged(vd.unknown, {{"id", vd.id},
+                               {"drive_group", vd.group},
+                               {"uuid", vd.uuid.str()},
+                               {"name", vd.name},
+                               {"level", vd.level},
+                               {"engine", vd.engine},
+                               {"strip_bytes", vd.strip_bytes},
+                               {"block_bytes", vd.block_bytes},
+                               {"vd_bytes", vd.vd_bytes},
+                               {"created", vd.created},
+                               {"started", vd.started},
+                               {"needs_resync", vd.needs_resync},
+                               {"deleting", vd.deleting},
+                               {"members", members}});
 }
 
 ConfigVd vd_from_json(const json& object) {
@@ -124,23 +150,51 @@ ConfigVd vd_from_json(const json& object) {
     object.at("vd_bytes").get_to(vd.vd_bytes);
     object.at("created").get_to(vd.created);
     object.at("started").get_to(vd.started);
+    object.at("needs_resync").get_to(vd.needs_resync);
     object.at("deleting").get_to(vd.deleting);
     for (const auto& member : object.at("members")) {
         vd.members.push_back(member_from_json(member));
     }
+    vd.unknown = unknown_fields(object, {"id", "drive_group", "uuid", "name", "level", "engine",
+                                         "strip_bytes", "block_bytes", "vd_bytes", "created",
+                                         "started", "needs_resync", "deleting", "members"});
     return vd;
 }
 
-void check_extent(std::uint64_t offset, std::uint64_t bytes) {
+void check_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_t end) {
     if (offset < PERCH_EXTENTS_OFFSET || bytes == 0 || offset % PERCH_EXTENT_ALIGN != 0 ||
-        bytes > UINT64_MAX / 2 || offset > UINT64_MAX / 2) {
+        bytes % PERCH_EXTENT_ALIGN != 0 || offset > end || bytes > end - offset) {
         throw std::invalid_argument(fmt::format("extent of {} bytes at {}", bytes, offset));
+    }
+}
+
+void check_member(const Configuration& configuration, const ConfigVd& vd,
+                  const ConfigMember& member) {
+    const auto* drive = find_drive(configuration, member.drive);
+    const auto partition = drive == nullptr
+                               ? Result<PartitionLayout>(fail(Errc::corrupt, "unknown drive"))
+                               : partition_layout(drive->device_bytes);
+    if (!partition) {
+        throw std::invalid_argument("member on drive " + member.drive.str() + ": " +
+                                    partition.error().message);
+    }
+    const auto end = partition->length - PERCH_EDGE_BYTES;
+    check_extent(member.metadata_offset, member.metadata_bytes, end);
+    check_extent(member.data_offset, member.data_bytes, end);
+    if (member.metadata_offset + member.metadata_bytes > member.data_offset ||
+        member.metadata_bytes != dmraid_metadata_bytes ||
+        member.data_bytes != vd.members.front().data_bytes) {
+        throw std::invalid_argument("members whose extents do not fit together");
     }
 }
 
 /// What a writer of this version never writes is refused, so that a damaged or hostile
 /// configuration cannot lead the engine to foreign blocks.
-void check_vd(const ConfigVd& vd) {
+void check_vd(const Configuration& configuration, const ConfigVd& vd) {
+    if (vd.id < 0 || vd.id > max_number || vd.group < 0 || vd.group > max_number ||
+        !valid_vd_name(vd.name)) {
+        throw std::invalid_argument(fmt::format("VD {} with the name '{}'", vd.id, vd.name));
+    }
     if (vd.level != "raid5" || vd.engine != "dm-raid") {
         throw std::invalid_argument("level " + vd.level + " on engine " + vd.engine +
                                     ", which this version does not know");
@@ -148,50 +202,57 @@ void check_vd(const ConfigVd& vd) {
     if (vd.block_bytes != 512 && vd.block_bytes != 4096) {
         throw std::invalid_argument(fmt::format("block size {}", vd.block_bytes));
     }
-    if (vd.members.empty()) {
-        throw std::invalid_argument("a VD without members");
-    }
     for (const auto& member : vd.members) {
-        check_extent(member.metadata_offset, member.metadata_bytes);
-        check_extent(member.data_offset, member.data_bytes);
-        if (member.metadata_offset + member.metadata_bytes > member.data_offset ||
-            member.data_bytes != vd.members.front().data_bytes) {
-            throw std::invalid_argument("members whose extents do not fit together");
-        }
+        check_member(configuration, vd, member);
     }
-    const auto smallest = PERCH_EXTENTS_OFFSET + vd.members.front().metadata_bytes +
-                          vd.members.front().data_bytes + PERCH_EDGE_BYTES;
+    const auto data_bytes = vd.members.empty() ? 0 : vd.members.front().data_bytes;
+    const auto needed =
+        PERCH_EXTENTS_OFFSET + dmraid_metadata_bytes + data_bytes + PERCH_EDGE_BYTES;
     const auto layout =
-        raid5_layout(static_cast<int>(vd.members.size()), smallest, vd.strip_bytes, vd.block_bytes);
-    if (!layout || vd.vd_bytes != layout->vd_bytes) {
+        raid5_layout(static_cast<int>(vd.members.size()), needed, vd.strip_bytes, vd.block_bytes);
+    if (!layout || vd.vd_bytes != data_bytes * (vd.members.size() - 1)) {
         throw std::invalid_argument(layout ? fmt::format("VD of {} bytes", vd.vd_bytes)
                                            : layout.error().message);
     }
 }
 
+template <typename T>
+void once(std::set<T>& seen, const T& value, std::string_view what) {
+    if (!seen.insert(value).second) {
+        throw std::invalid_argument(fmt::format("{} twice", what));
+    }
+}
+
 void check(const Configuration& configuration) {
     std::set<int> ids;
-    std::set<Uuid> uuids;
+    std::set<int> groups;
+    std::set<Uuid> uuids(configuration.tombstones.begin(), configuration.tombstones.end());
     std::set<std::string> names;
+    std::set<Uuid> drives;
     std::set<Uuid> members;
+    std::set<Uuid> instances;
+    for (const auto& drive : configuration.drives) {
+        once(drives, drive.uuid, "a drive");
+    }
     for (const auto& vd : configuration.vds) {
-        if (!ids.insert(vd.id).second || !uuids.insert(vd.uuid).second ||
-            !names.insert(vd.name).second) {
-            throw std::invalid_argument(fmt::format("VD {} twice", vd.id));
-        }
-        check_vd(vd);
+        once(ids, vd.id, "a VD's number");
+        once(groups, vd.group, "a drive group");
+        once(uuids, vd.uuid, "a VD's UUID");
+        once(names, vd.name, "a VD's name");
+        check_vd(configuration, vd);
         for (const auto& member : vd.members) {
-            if (!members.insert(member.drive).second) {
-                throw std::invalid_argument("drive " + member.drive.str() + " is a member twice");
-            }
-            if (find_drive(configuration, member.drive) == nullptr) {
-                throw std::invalid_argument("member on unknown drive " + member.drive.str());
-            }
+            once(members, member.drive, "a drive as member");
+            once(instances, member.instance, "a member's instance");
         }
     }
 }
 
 }  // namespace
+
+bool valid_vd_name(const std::string& name) {
+    static const std::regex pattern("[A-Za-z0-9][A-Za-z0-9._-]*");
+    return name.size() <= max_vd_name && std::regex_match(name, pattern);
+}
 
 std::string to_string(MemberState state) {
     return json(state).get<std::string>();
@@ -280,6 +341,9 @@ std::string configuration_to_text(const Configuration& configuration) {
 }
 
 Result<Configuration> configuration_from_text(const std::string& text) {
+    if (!json_depth_within(text, max_depth)) {
+        return fail(Errc::corrupt, "configuration nested too deeply");
+    }
     try {
         auto object = json::parse(text);
         Configuration configuration;

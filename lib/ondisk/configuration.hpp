@@ -34,6 +34,7 @@ struct ConfigDrive {
     int enclosure = 0;
     int slot = -1;  ///< where it was last seen
     std::uint64_t device_bytes = 0;
+    std::string unknown = "{}";  ///< fields of a newer version, kept (JSON text of one object)
     bool operator==(const ConfigDrive&) const = default;
 };
 
@@ -60,8 +61,10 @@ struct ConfigVd {
     std::uint64_t vd_bytes = 0;
     std::int64_t created = 0;  ///< seconds since 1970, UTC
     bool started = false;      ///< has run once: from then on its members' own records count
+    bool needs_resync = true;  ///< parity is not known to match everywhere
     bool deleting = false;     ///< its areas are being wiped; never started again
     std::vector<ConfigMember> members;  ///< by row
+    std::string unknown = "{}";         ///< fields of a newer version, kept
     bool operator==(const ConfigVd&) const = default;
 };
 
@@ -77,6 +80,11 @@ struct Configuration {
     std::string unknown = "{}";
     bool operator==(const Configuration&) const = default;
 };
+
+/// A VD's name: 1 to 15 letters, digits, '.', '_' and '-', beginning with a letter or digit. It
+/// becomes part of device names and paths, so what is read from a drive is held to it as well.
+bool valid_vd_name(const std::string& name);
+inline constexpr std::size_t max_vd_name = 15;
 
 std::string to_string(MemberState state);
 const ConfigVd* find_vd(const Configuration& configuration, int id);

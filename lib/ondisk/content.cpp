@@ -8,6 +8,7 @@
 
 #include "ondisk/file_device.hpp"
 #include "util/units.hpp"
+#include "util/utf8.hpp"
 
 namespace perch {
 
@@ -27,7 +28,7 @@ std::string value_of(blkid_probe probe, const char* name) {
     if (blkid_probe_lookup_value(probe, name, &data, nullptr) != 0 || data == nullptr) {
         return "";
     }
-    return data;
+    return printable_utf8(data);
 }
 
 /// What blkid recognises, superblocks and partition tables; empty for nothing.

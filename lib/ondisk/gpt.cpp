@@ -34,15 +34,17 @@ tl::unexpected<Error> fdisk_failure(const std::string& path, std::string_view do
     return fail(Errc::io, "{}: {} failed: {}", path, doing, errno_text(-rc));
 }
 
-Result<ContextPtr> open_context(const std::string& path, std::uint32_t logical_block_bytes,
-                                bool read_only) {
+/// `fd` below 0: opens the path for reading.
+Result<ContextPtr> open_context(int fd, const std::string& path,
+                                std::uint32_t logical_block_bytes) {
     ContextPtr context(fdisk_new_context());
     struct stat info {};
     if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
         fdisk_save_user_sector_size(context.get(), logical_block_bytes, logical_block_bytes);
     }
     fdisk_disable_dialogs(context.get(), 1);
-    const int rc = fdisk_assign_device(context.get(), path.c_str(), read_only ? 1 : 0);
+    const int rc = fd < 0 ? fdisk_assign_device(context.get(), path.c_str(), 1)
+                          : fdisk_assign_device_by_fd(context.get(), fd, path.c_str(), 0);
     if (rc != 0) {
         return fdisk_failure(path, "opening for its partition table", rc);
     }
@@ -51,9 +53,9 @@ Result<ContextPtr> open_context(const std::string& path, std::uint32_t logical_b
 
 }  // namespace
 
-Result<void> write_gpt(const std::string& path, const PartitionLayout& layout,
+Result<void> write_gpt(int fd, const std::string& path, const PartitionLayout& layout,
                        std::uint32_t logical_block_bytes) {
-    auto opened = open_context(path, logical_block_bytes, false);
+    auto opened = open_context(fd, path, logical_block_bytes);
     if (!opened) {
         return tl::make_unexpected(opened.error());
     }
@@ -90,7 +92,7 @@ Result<void> write_gpt(const std::string& path, const PartitionLayout& layout,
 
 Result<std::optional<PartitionLayout>> find_partition(const std::string& path,
                                                       std::uint32_t logical_block_bytes) {
-    auto opened = open_context(path, logical_block_bytes, true);
+    auto opened = open_context(-1, path, logical_block_bytes);
     if (!opened) {
         return tl::make_unexpected(opened.error());
     }
@@ -108,6 +110,12 @@ Result<std::optional<PartitionLayout>> find_partition(const std::string& path,
         auto* type = fdisk_partition_get_type(raw);
         const char* guid = type == nullptr ? nullptr : fdisk_parttype_get_string(type);
         if (guid != nullptr && strcasecmp(guid, PERCH_GPT_TYPE_GUID) == 0) {
+            if (fdisk_partition_get_partno(raw) != 0) {
+                return fail(Errc::corrupt,
+                            "its partition table was edited: Perch's partition is number {} and "
+                            "must be number 1",
+                            fdisk_partition_get_partno(raw) + 1);
+            }
             return std::optional(PartitionLayout{fdisk_partition_get_start(raw) * sector,
                                                  fdisk_partition_get_size(raw) * sector});
         }

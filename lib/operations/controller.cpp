@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
@@ -44,6 +45,17 @@ Clock Clock::system() {
             }};
 }
 
+ControllerPolicy ControllerPolicy::from_kernel_command_line(const std::string& path) {
+    ControllerPolicy policy;
+    std::ifstream file(path);
+    for (std::string word; file >> word;) {
+        if (word == "perch.degraded=no") {
+            policy.start_degraded = false;
+        }
+    }
+    return policy;
+}
+
 Controller::Controller(DriveAccess& drives, Engine& engine, EventSink& events, Clock clock,
                        ControllerPolicy policy)
     : access_(drives),
@@ -71,6 +83,12 @@ Result<void> Controller::start() {
 void Controller::refresh() {
     look();
     if (refusal_) {
+        // Nothing is changed, but what runs is shown as it is.
+        for (const auto& vd : configuration_.vds) {
+            const auto status = engine_.status(vd.uuid);
+            runtimes_[vd.uuid].status = status ? *status : std::nullopt;
+            note_state(vd);
+        }
         return;
     }
     update_drive_places();
@@ -87,17 +105,20 @@ void Controller::look() {
     auto before = std::move(drives_);
     drives_ = access_.look();
     note_arrivals(before);
-    auto chosen = choose_configuration(drives_);
-    const bool older =
-        !configuration_.id.is_nil() && chosen.configuration.sequence < configuration_.sequence;
+    auto chosen = choose_configuration(drives_, configuration_.controller);
+    const bool older = !configuration_.id.is_nil() &&
+                       chosen.configuration.controller == configuration_.controller &&
+                       chosen.configuration.sequence < configuration_.sequence;
+    const bool gone = !configuration_.id.is_nil() && chosen.configuration.id.is_nil();
     if (chosen.refusal && refusal_ != chosen.refusal) {
         events_.emit(EventKind::configuration_trouble, *chosen.refusal);
     }
     refusal_ = chosen.refusal;
     // Drives that are away must not take us back to an older state.
-    if (!older) {
+    if (!older && !gone) {
         configuration_ = std::move(chosen.configuration);
     }
+    settle_identities(drives_, configuration_);
     std::erase_if(runtimes_, [&](const auto& entry) {
         return std::none_of(configuration_.vds.begin(), configuration_.vds.end(),
                             [&](const auto& vd) { return vd.uuid == entry.first; });
@@ -132,7 +153,11 @@ void Controller::update_drive_places() {
     auto next = configuration_;
     for (const auto& drive : drives_) {
         if (drive.label && find_drive(configuration_, drive.label->drive) != nullptr) {
-            upsert_drive(next, config_drive(drive, drive.label->drive));
+            // Only the place moves; who a drive is was settled when it was taken.
+            auto known = *find_drive(configuration_, drive.label->drive);
+            known.enclosure = drive.identity.enclosure;
+            known.slot = drive.identity.slot;
+            upsert_drive(next, known);
         }
     }
     if (!(next == configuration_)) {
@@ -155,13 +180,16 @@ void Controller::refresh_vd(int id) {
     auto& runtime = runtimes_[uuid];
     const auto status = engine_.status(uuid);
     if (!status) {
+        runtime.status.reset();
         runtime.reason = status.error().message;
+        note_state(*vd);
         return;
     }
     runtime.status = *status;
     runtime.reason.clear();
     if (runtime.status) {
         reconcile_running(id);
+        reconcile_parity(id);
     } else {
         try_start(id);
     }
@@ -169,7 +197,7 @@ void Controller::refresh_vd(int id) {
     note_state(*find_vd(configuration_, id));
 }
 
-MemberRecords Controller::read_records(const ConfigVd& vd) {
+Result<MemberRecords> Controller::read_records(const ConfigVd& vd) {
     MemberRecords records(vd.members.size());
     for (std::size_t row = 0; row < vd.members.size(); ++row) {
         const auto& member = vd.members[row];
@@ -177,17 +205,16 @@ MemberRecords Controller::read_records(const ConfigVd& vd) {
         if (drive == nullptr || !takes_part(member.state)) {
             continue;
         }
-        const auto bytes =
-            access_.read(drive->identity, drive->label->partition.offset + member.metadata_offset,
-                         PERCH_METADATA_UNIT);
+        const auto length = std::min(engine_.record_bytes(), member.metadata_bytes);
         const auto record =
-            bytes.and_then([&](const Bytes& raw) { return engine_.decode_record(raw); });
-        if (record) {
-            records[row] = *record;
-        } else {
-            events_.emit(EventKind::drive_trouble,
-                         fmt::format("{}: {}", bay(*drive), record.error().message));
+            access_
+                .read(drive->identity, drive->label->partition.offset + member.metadata_offset,
+                      length)
+                .and_then([&](const Bytes& raw) { return engine_.decode_record(raw); });
+        if (!record) {
+            return fail_with(bay(*drive), record.error());
         }
+        records[row] = *record;
     }
     return records;
 }
@@ -195,7 +222,12 @@ MemberRecords Controller::read_records(const ConfigVd& vd) {
 void Controller::try_start(int id) {
     const auto vd = *find_vd(configuration_, id);
     auto& runtime = runtimes_[vd.uuid];
-    runtime.records = read_records(vd);
+    auto records = read_records(vd);
+    if (!records) {
+        runtime.reason = records.error().message;
+        return;
+    }
+    runtime.records = std::move(*records);
     const auto plan = plan_assembly(configuration_, vd, drives_, runtime.records);
     runtime.reason = plan.reason;
     if (plan.readiness == Readiness::impossible) {
@@ -209,24 +241,47 @@ void Controller::try_start(int id) {
                                   : "; a degraded start is not allowed here";
             return;
         }
-        // Durable before the first write: whoever was away must never be believed again.
-        auto next = configuration_;
-        for (const auto& drop : plan.drops) {
-            find_vd(next, id)->members[static_cast<std::size_t>(drop.row)].state = drop.state;
-        }
+    }
+    start_vd(id, plan);
+}
+
+/// Starts a VD by its plan. What the plan says is durable before the first write: whoever was away
+/// must never be believed again, and an unclean stop is not forgotten before parity is right.
+void Controller::start_vd(int id, const AssemblyPlan& plan) {
+    const auto vd = *find_vd(configuration_, id);
+    auto& runtime = runtimes_[vd.uuid];
+    auto next = configuration_;
+    auto& changed = *find_vd(next, id);
+    for (const auto& drop : plan.drops) {
+        changed.members[static_cast<std::size_t>(drop.row)].state = drop.state;
+    }
+    changed.needs_resync = changed.needs_resync || plan.dirty;
+    if (!(next == configuration_)) {
         if (auto done = commit(next); !done) {
-            runtime.reason = "cannot record the degraded start: " + done.error().message;
+            runtime.reason = "cannot record its start: " + done.error().message;
             return;
         }
     }
     if (plan.reset_metadata) {
-        if (auto done = wipe(vd); !done) {
-            runtime.reason = done.error().message;
-            return;
+        for (const auto& member : vd.members) {
+            if (auto done = zero_metadata(member); !done) {
+                runtime.reason = done.error().message;
+                return;
+            }
         }
     }
+    runtime.resync_seen = false;
+    runtime.resync_asked.reset();
     if (auto done = engine_.apply(plan.vd); !done) {
         runtime.reason = done.error().message;
+        // It never ran without them: what was recorded for that is taken back.
+        auto undo = configuration_;
+        *find_vd(undo, id) = vd;
+        if (!(undo == configuration_)) {
+            if (auto undone = commit(undo); !undone) {
+                runtime.reason += ". " + undone.error().message;
+            }
+        }
         return;
     }
     const auto status = engine_.status(vd.uuid);
@@ -244,7 +299,81 @@ void Controller::try_start(int id) {
     } else {
         events_.emit(EventKind::vd_started, fmt::format("{} was started.", vd_title(vd)));
     }
+    if (plan.dirty) {
+        events_.emit(EventKind::vd_unclean,
+                     fmt::format("{} was not stopped cleanly: its parity is recomputed. Until that "
+                                 "is done a lost drive can cost data.",
+                                 vd_title(vd)));
+    }
     reconcile_running(id);
+    reconcile_parity(id);
+}
+
+/// Parity that is not known to match is recomputed as soon as all members are there, and counts as
+/// known only when that was seen to run to its end. (dm-raid does not do it by itself after a
+/// crash.)
+void Controller::reconcile_parity(int id) {
+    const auto& vd = *find_vd(configuration_, id);
+    auto& runtime = runtimes_[vd.uuid];
+    if (!vd.needs_resync || !runtime.status) {
+        return;
+    }
+    if (vd_state(vd) != VdState::optimal) {
+        runtime.resync_seen = false;
+        runtime.resync_asked.reset();
+        return;
+    }
+    constexpr double unseen_resync_seconds = 10;  // so short that no look fell into it
+    const auto now = clock_.steady_seconds();
+    if (runtime.status->task == EngineTask::resync) {
+        runtime.resync_seen = true;
+        return;
+    }
+    if (runtime.status->task != EngineTask::none) {
+        return;
+    }
+    if (!runtime.resync_seen && !runtime.resync_asked) {
+        if (auto asked = engine_.request_resync(vd.uuid); !asked) {
+            runtime.reason = "its parity cannot be recomputed: " + asked.error().message;
+            return;
+        }
+        runtime.resync_asked = now;
+        const auto status = engine_.status(vd.uuid);
+        runtime.resync_seen = status && *status && (*status)->task == EngineTask::resync;
+        return;
+    }
+    if (!runtime.resync_seen && now - *runtime.resync_asked < unseen_resync_seconds) {
+        return;
+    }
+    const auto records = read_records(vd);
+    const bool pending =
+        !records || std::any_of(records->begin(), records->end(), [](const auto& record) {
+            return !record || record->resync_pending;
+        });
+    if (pending) {
+        runtime.resync_seen = false;
+        runtime.resync_asked.reset();
+        return;
+    }
+    auto next = configuration_;
+    find_vd(next, id)->needs_resync = false;
+    if (auto done = commit(next); !done) {
+        runtime.reason = done.error().message;
+        return;
+    }
+    events_.emit(EventKind::resync_done,
+                 fmt::format("The resync of {} is done: its parity matches everywhere.",
+                             vd_title(*find_vd(configuration_, id))));
+}
+
+/// Nobody with that drive's identity is in any slot. One that does not answer, or cannot be read,
+/// is not gone: the kernel may be using it well.
+bool Controller::is_gone(const Uuid& drive) const {
+    const auto* known = find_drive(configuration_, drive);
+    return std::none_of(drives_.begin(), drives_.end(), [&](const auto& found) {
+        return (known != nullptr && found.identity.identity == known->identity) ||
+               (found.label && found.label->drive == drive);
+    });
 }
 
 void Controller::reconcile_running(int id) {
@@ -255,7 +384,12 @@ void Controller::reconcile_running(int id) {
     const bool candidates = std::any_of(vd.members.begin(), vd.members.end(), [](const auto& row) {
         return row.state == MemberState::candidate;
     });
-    runtime.records = candidates ? read_records(vd) : MemberRecords(vd.members.size());
+    auto records = candidates ? read_records(vd) : MemberRecords(vd.members.size());
+    if (!records) {
+        runtime.reason = records.error().message;
+        return;
+    }
+    runtime.records = std::move(*records);
     if (status.members.size() != vd.members.size()) {
         runtime.reason = "the kernel runs it with another number of members than configured";
         return;
@@ -266,7 +400,7 @@ void Controller::reconcile_running(int id) {
     for (std::size_t row = 0; row < vd.members.size(); ++row) {
         trusted += vd.members[row].state == MemberState::online &&
                            status.members[row] == MemberHealth::in_sync &&
-                           find_by_uuid(drives_, vd.members[row].drive) != nullptr
+                           !is_gone(vd.members[row].drive)
                        ? 1
                        : 0;
     }
@@ -275,12 +409,11 @@ void Controller::reconcile_running(int id) {
     for (std::size_t row = 0; row < vd.members.size(); ++row) {
         auto& member = vd.members[row];
         const auto health = status.members[row];
-        const auto* drive = find_by_uuid(drives_, member.drive);
         const auto title = drive_title(member.drive);
         if (!takes_part(member.state)) {
             continue;
         }
-        if (drive == nullptr) {
+        if (is_gone(member.drive)) {
             if (enough) {
                 member.state = MemberState::missing;
                 notes.emplace_back(
@@ -318,6 +451,15 @@ void Controller::reconcile_running(int id) {
             "last; nothing more is recorded until then";
         return;
     }
+    const auto& now = *find_vd(configuration_, id);
+    const bool unreadable =
+        std::any_of(now.members.begin(), now.members.end(), [&](const auto& row) {
+            return takes_part(row.state) && find_by_uuid(drives_, row.drive) == nullptr;
+        });
+    if (unreadable) {
+        runtime.reason = "a member's metadata cannot be read now; the kernel goes on with it";
+        return;
+    }
     if (auto done = apply(id); !done) {
         runtime.reason = done.error().message;
     }
@@ -328,7 +470,11 @@ Result<void> Controller::apply(int id) {
     const auto& vd = *find_vd(configuration_, id);
     auto& runtime = runtimes_[vd.uuid];
     if (runtime.records.size() != vd.members.size()) {
-        runtime.records = read_records(vd);
+        auto records = read_records(vd);
+        if (!records) {
+            return tl::make_unexpected(records.error());
+        }
+        runtime.records = std::move(*records);
     }
     if (auto done = engine_.apply(engine_vd(vd, drives_, runtime.records)); !done) {
         return done;
@@ -338,33 +484,70 @@ Result<void> Controller::apply(int id) {
 }
 
 /// Writes the next state to every drive of the controller. It counts once more than half of them
-/// have it durably.
+/// have it durably, and among them every in-sync member of each VD that changes: what a VD's own
+/// members do not know, they cannot tell after a restart without the others.
 Result<void> Controller::commit(Configuration next) {
-    next.sequence = configuration_.sequence;
+    next.sequence = std::max(configuration_.sequence, attempted_);
     next.id = configuration_.id;
     next = successor(next);
+    attempted_ = next.sequence;
     std::vector<FoundDrive> targets;
     for (const auto& drive : drives_) {
-        if (drive.answered && drive.label && drive.label->controller == next.controller) {
+        if (drive.answered && drive.label && drive.label->controller == next.controller &&
+            drive.content.empty()) {
             targets.push_back(drive);
         }
     }
     const auto answers = access_.write_configuration(targets, next);
-    std::size_t good = 0;
+    std::vector<Uuid> held;
     std::string trouble;
     for (std::size_t i = 0; i < answers.size(); ++i) {
         if (answers[i]) {
-            ++good;
+            held.push_back(targets[i].label->drive);
             continue;
         }
         trouble = fmt::format("{}: {}", bay(targets[i]), answers[i].error().message);
         events_.emit(EventKind::drive_trouble, trouble);
     }
-    if (good * 2 <= targets.size()) {
-        return fail(Errc::io, "the configuration could be written to {} of {} drives only. {}",
-                    good, targets.size(), trouble);
+    auto good = held.size() * 2 > targets.size()
+                    ? check_held(next, held)
+                    : fail(Errc::io, "the configuration could be written to {} of {} drives only",
+                           held.size(), targets.size());
+    if (good) {
+        configuration_ = std::move(next);
+        return {};
     }
-    configuration_ = std::move(next);
+    // What took it would win after a restart: they get the old state once more, with a higher
+    // number.
+    auto back = configuration_;
+    back.sequence = attempted_;
+    back.id = next.id;
+    back = successor(back);
+    attempted_ = back.sequence;
+    for (const auto& answer : access_.write_configuration(targets, back)) {
+        if (answer) {
+            configuration_ = back;
+        }
+    }
+    return fail(good.error().code, "{}. {}", good.error().message, trouble);
+}
+
+Result<void> Controller::check_held(const Configuration& next,
+                                    const std::vector<Uuid>& held) const {
+    for (const auto& vd : next.vds) {
+        const auto* before = find_vd(configuration_, vd.id);
+        if (before != nullptr && *before == vd) {
+            continue;
+        }
+        for (const auto& member : vd.members) {
+            if (member.state == MemberState::online &&
+                std::find(held.begin(), held.end(), member.drive) == held.end() &&
+                !is_gone(member.drive)) {
+                return fail(Errc::io, "{}, a member of {}, did not take the configuration",
+                            drive_title(member.drive), vd_title(vd));
+            }
+        }
+    }
     return {};
 }
 
@@ -421,9 +604,6 @@ void Controller::update_progress(Runtime& runtime) const {
     auto& progress = runtime.progress;
     const auto now = clock_.steady_seconds();
     if (task != progress.task) {
-        if (progress.task == EngineTask::resync && task == EngineTask::none && runtime.status) {
-            events_.emit(EventKind::resync_done, "A resync is done: parity matches everywhere.");
-        }
         progress = {task, now, runtime.status ? runtime.status->task_done_sectors : 0, 0, 0};
     }
     if (runtime.status) {
@@ -444,7 +624,7 @@ VdState Controller::vd_state(const ConfigVd& vd) const {
         good += vd.members[row].state == MemberState::online &&
                         row < runtime->status->members.size() &&
                         runtime->status->members[row] == MemberHealth::in_sync &&
-                        find_by_uuid(drives_, vd.members[row].drive) != nullptr
+                        !is_gone(vd.members[row].drive)
                     ? 1
                     : 0;
     }
@@ -457,8 +637,8 @@ VdState Controller::vd_state(const ConfigVd& vd) const {
 int Controller::survives(const ConfigVd& vd) const {
     const auto* runtime = runtime_of(vd);
     // While parity is being made consistent a lost member's content cannot be computed everywhere.
-    const bool resync =
-        runtime != nullptr && runtime->status && runtime->status->task == EngineTask::resync;
+    const bool resync = vd.needs_resync || (runtime != nullptr && runtime->status &&
+                                            runtime->status->task == EngineTask::resync);
     return vd_state(vd) == VdState::optimal && !resync ? 1 : 0;
 }
 

@@ -48,6 +48,9 @@ struct ControllerPolicy {
     double degraded_wait_seconds = 10;
     /// perch.degraded=no on the kernel command line: never start degraded by itself.
     bool start_degraded = true;
+
+    /// The defaults, with the kernel command line's say.
+    static ControllerPolicy from_kernel_command_line(const std::string& path = "/proc/cmdline");
 };
 
 struct CreateRequest {
@@ -106,6 +109,8 @@ class Controller {
         MemberRecords records;
         std::string reason;  ///< why it does not run or is not optimal
         Progress progress;
+        bool resync_seen = false;            ///< the resync we wait for was seen running
+        std::optional<double> resync_asked;  ///< when we asked for it
         VdState last_state = VdState::offline;
         bool seen = false;
     };
@@ -125,7 +130,14 @@ class Controller {
     void note_state(const ConfigVd& vd);
     void update_progress(Runtime& runtime) const;
 
-    MemberRecords read_records(const ConfigVd& vd);
+    void reconcile_parity(int id);
+    void start_vd(int id, const AssemblyPlan& plan);
+    [[nodiscard]] Result<void> check_held(const Configuration& next,
+                                          const std::vector<Uuid>& held) const;
+    [[nodiscard]] bool is_gone(const Uuid& drive) const;
+
+    /// Errc::io when one could not be read: unreadable must not be taken for empty.
+    Result<MemberRecords> read_records(const ConfigVd& vd);
     Result<void> apply(int id);
     Result<void> commit(Configuration next);
     Result<void> wipe(const ConfigVd& vd);
@@ -164,6 +176,7 @@ class Controller {
     std::vector<FoundDrive> drives_;
     bool looked_ = false;
     Configuration configuration_;
+    std::uint64_t attempted_ = 0;  ///< highest sequence ever tried: a failed commit's is not reused
     std::optional<std::string> refusal_;
     std::string engine_trouble_;
     std::map<Uuid, Runtime> runtimes_;

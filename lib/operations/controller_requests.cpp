@@ -2,7 +2,6 @@
 // What an administrator asks for. Each request checks everything first, then follows the steps that
 // the crash argument in controller.hpp lists.
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "operations/controller.hpp"
@@ -14,7 +13,6 @@ namespace perch {
 namespace {
 
 constexpr int max_vds = 240;
-constexpr std::size_t max_name = 15;
 /// What is zeroed of each member's data at create and delete: no old signature shows through.
 constexpr std::uint64_t wiped_bytes = MiB;
 
@@ -31,12 +29,11 @@ int first_free(int from, Used used) {
 }
 
 Result<void> check_name(const std::string& name) {
-    static const std::regex pattern("[A-Za-z0-9][A-Za-z0-9._-]*");
-    if (name.size() > max_name || !std::regex_match(name, pattern)) {
+    if (!valid_vd_name(name)) {
         return fail(Errc::invalid_argument,
                     "'{}' is not a VD name: 1 to {} letters, digits, '.', '_' and '-', beginning "
                     "with a letter or digit",
-                    name, max_name);
+                    name, max_vd_name);
     }
     return {};
 }
@@ -102,7 +99,8 @@ ConfigDrive Controller::config_drive(const FoundDrive& drive, const Uuid& uuid) 
             drive.identity.identity,
             drive.identity.enclosure,
             drive.identity.slot,
-            drive.identity.size_bytes};
+            drive.identity.size_bytes,
+            "{}"};
 }
 
 Result<void> Controller::check_takeable(const FoundDrive& drive, bool force) const {
@@ -123,6 +121,9 @@ Result<void> Controller::check_takeable(const FoundDrive& drive, bool force) con
             return fail(Errc::wrong_state, "{} is already a member of a VD (state {})", bay(drive),
                         to_string(member->state));
         }
+        if (!drive.content.empty() && !force) {
+            return fail(Errc::data_found, "{} is {}; force erases it", bay(drive), drive.content);
+        }
         return {};
     }
     if (drive.trouble && drive.trouble->code == Errc::incompatible) {
@@ -139,7 +140,8 @@ Result<void> Controller::check_takeable(const FoundDrive& drive, bool force) con
 
 /// The label of a drive that may be used: its own if it is already ours, a fresh one otherwise.
 Result<Label> Controller::ready_label(const FoundDrive& drive, bool force) {
-    if (drive.label && drive.label->controller == configuration_.controller) {
+    if (drive.label && drive.label->controller == configuration_.controller &&
+        drive.content.empty()) {
         return *drive.label;
     }
     if (auto ok = check_takeable(drive, force); !ok) {
@@ -311,9 +313,10 @@ Result<void> Controller::wipe(const ConfigVd& vd) {
             continue;
         }
         const auto base = drive->label->partition.offset;
-        ranges.push_back({drive->identity, base + member.metadata_offset, member.metadata_bytes});
-        ranges.push_back({drive->identity, base + member.data_offset, wiped_bytes});
-        ranges.push_back({drive->identity,
+        ranges.push_back(
+            {drive->identity, member.drive, base + member.metadata_offset, member.metadata_bytes});
+        ranges.push_back({drive->identity, member.drive, base + member.data_offset, wiped_bytes});
+        ranges.push_back({drive->identity, member.drive,
                           base + member.data_offset + member.data_bytes - wiped_bytes,
                           wiped_bytes});
     }
@@ -325,8 +328,9 @@ Result<void> Controller::zero_metadata(const ConfigMember& member) {
     if (drive == nullptr) {
         return fail(Errc::not_found, "{} is not there", drive_title(member.drive));
     }
-    return access_.zero({{drive->identity, drive->label->partition.offset + member.metadata_offset,
-                          member.metadata_bytes}});
+    return access_.zero(
+        {{drive->identity, member.drive, drive->label->partition.offset + member.metadata_offset,
+          member.metadata_bytes}});
 }
 
 Result<void> Controller::delete_vd(int id) {
@@ -375,8 +379,13 @@ Result<void> Controller::change_member(const MemberPlace& place, MemberState sta
     if (auto done = commit(next); !done) {
         return done;
     }
-    runtimes_[before.uuid].records = read_records(*find_vd(configuration_, place.vd_id));
-    if (auto done = apply(place.vd_id); !done) {
+    auto& runtime = runtimes_[before.uuid];
+    auto records = read_records(*find_vd(configuration_, place.vd_id));
+    if (records) {
+        runtime.records = *records;
+    }
+    const auto done = records ? apply(place.vd_id) : tl::make_unexpected(records.error());
+    if (!done) {
         auto undo = configuration_;
         *find_vd(undo, place.vd_id) = before;
         const auto undone = commit(undo);

@@ -80,12 +80,13 @@ Drive Controller::show_drive(const FoundDrive& found) const {
     }
     if (found.label) {
         drive.uuid = found.label->drive.str();
-        drive.state = found.label->controller == configuration_.controller
-                          ? DriveState::unconfigured
-                          : DriveState::foreign;
+        const bool ours =
+            found.label->controller == configuration_.controller && found.content.empty();
+        drive.state = ours ? DriveState::unconfigured : DriveState::foreign;
         drive.usable_bytes = found.label->partition.length;
         if (drive.state == DriveState::foreign) {
-            drive.content = "a configuration of another controller";
+            drive.content =
+                found.content.empty() ? "a configuration of another controller" : found.content;
         }
         if (found.trouble) {
             drive.content = found.trouble->message;
@@ -173,7 +174,7 @@ VirtualDrive Controller::show_vd(const ConfigVd& config, const std::vector<Drive
     vd.device = "/dev/perch/" + config.name;
     vd.kernel_device = status->kernel_device;
     vd.users = block_users(status->kernel_name);
-    vd.consistent = status->task != EngineTask::resync;
+    vd.consistent = !config.needs_resync && status->task != EngineTask::resync;
     if (status->task == EngineTask::resync || status->task == EngineTask::rebuild) {
         Operation operation;
         operation.kind =
@@ -285,6 +286,15 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
                     vd.group, member.row);
             }
             problems.push_back(problem);
+        }
+        if (vd.state == VdState::degraded && !vd.consistent) {
+            problems.push_back(
+                {Severity::critical,
+                 fmt::format("{} lost a member before its parity was consistent: blocks that were "
+                             "being written when it last stopped uncleanly may be wrong.",
+                             title),
+                 "Perch recomputes parity once all members are there.",
+                 "Check the data that was written last (fsck, application checksums)."});
         }
         if (!vd.state_reason.empty()) {
             problems.push_back({Severity::warning, fmt::format("{}: {}.", title, vd.state_reason),

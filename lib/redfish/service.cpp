@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "redfish/resources.hpp"
+#include "util/json_depth.hpp"
 
 namespace perch::redfish {
 
@@ -78,6 +79,10 @@ Response accepted(std::uint64_t task_id, const std::string& name) {
 }
 
 Result<json> parse_body(const Request& request) {
+    constexpr int max_depth = 16;
+    if (!json_depth_within(request.body, max_depth)) {
+        return fail(Errc::syntax, "the request's body is nested too deeply");
+    }
     auto body = json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
     if (!body.is_object()) {
         return fail(Errc::syntax, "the request's body is not a JSON object");
@@ -122,17 +127,29 @@ Result<CreateRequest> parse_create(const json& body) {
     }
 }
 
+/// A number that must not be cut to fit an int.
+int small_number(const json& body, const char* name) {
+    constexpr std::int64_t most = 4096;
+    const auto value = body.at(name).get<std::int64_t>();
+    if (!body.at(name).is_number_integer() || value < 0 || value > most) {
+        throw std::invalid_argument(fmt::format("{} is a number from 0 to {}", name, most));
+    }
+    return static_cast<int>(value);
+}
+
 Result<InsertRequest> parse_insert(const std::string& drive, const json& body) {
     try {
         InsertRequest request;
         request.drive = drive;
-        request.group = body.at("DriveGroup").get<int>();
-        request.array = body.at("Array").get<int>();
-        request.row = body.at("Row").get<int>();
+        request.group = small_number(body, "DriveGroup");
+        request.array = small_number(body, "Array");
+        request.row = small_number(body, "Row");
         request.force = body.value("Force", false);
         return request;
     } catch (const json::exception& error) {
         return fail(Errc::invalid_argument, "the request cannot be used: {}", error.what());
+    } catch (const std::invalid_argument& error) {
+        return fail(Errc::invalid_argument, "{}", error.what());
     }
 }
 
@@ -250,6 +267,24 @@ Response events(Backend& backend, const Request& request) {
     return json_response({{"Events", list}});
 }
 
+/// DSP0266 7.3: query options that are not offered answer 501, others that are not known are
+/// ignored.
+std::optional<Response> check_query(const std::string& target) {
+    const auto mark = target.find('?');
+    if (mark == std::string::npos) {
+        return std::nullopt;
+    }
+    const auto query = target.substr(mark);
+    if (query.find("?$") != std::string::npos || query.find("&$") != std::string::npos) {
+        return error_response(
+            {Errc::unsupported, "query options beginning with $ are not offered"});
+    }
+    if (const auto after = query_number(target, "after"); !after) {
+        return error_response(after.error());
+    }
+    return std::nullopt;
+}
+
 /// GET of everything that has no number in its path.
 std::optional<json> fixed_resource(const std::string& path, const Snapshot& snapshot) {
     const std::string storage_path = storage_uri;
@@ -363,6 +398,9 @@ std::optional<std::uint64_t> Service::awaited_generation(const Request& request)
 }
 
 Response Service::handle(const Request& request) {
+    if (auto refused = check_query(request.target)) {
+        return *refused;
+    }
     static const std::regex action_path(
         "/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)/Actions/Oem/PerchDrive\\."
         "([A-Za-z]+)");
@@ -370,29 +408,36 @@ Response Service::handle(const Request& request) {
     const auto path = path_of(request.target);
     const auto volumes = std::string(storage_uri) + "/Volumes";
     std::smatch match;
-    const bool is_action = std::regex_match(path, match, action_path);
-    if (request.method == "GET" || request.method == "HEAD") {
-        return is_action ? not_allowed("POST", path) : get(backend_, request, path);
+    std::string allow = "GET, HEAD";
+    std::function<Response()> change;
+    if (std::regex_match(path, match, action_path)) {
+        allow = "POST";
+        change = [&] { return post_drive_action(backend_, request, match[1], match[2]); };
+    } else if (path == volumes + "/Members") {
+        allow = "POST";
+        change = [&] { return post_volume(backend_, request); };
+    } else {
+        // What exists can be read; what does not exist is not found, whatever the method.
+        auto readable = get(backend_, request, path);
+        if (request.method == "GET" || request.method == "HEAD" || readable.status == 404) {
+            return readable;
+        }
+        if (path == volumes) {
+            allow += ", POST";
+            change = [&] { return post_volume(backend_, request); };
+        } else if (std::regex_match(path, match, volume_path)) {
+            allow += ", DELETE";
+            change = [&] { return delete_volume(backend_, std::stoi(match[1])); };
+        }
     }
-    if (request.method != "POST" && request.method != "DELETE") {
-        return not_allowed("GET, HEAD, POST, DELETE", path);
+    if (!change || request.method != (allow.ends_with("DELETE") ? "DELETE" : "POST")) {
+        return not_allowed(allow, path);
     }
     if (!request.may_change) {
         return error_response(
             {Errc::permission, "only root and members of group perch may change things"});
     }
-    if (request.method == "POST" && is_action) {
-        return post_drive_action(backend_, request, match[1], match[2]);
-    }
-    if (request.method == "POST" && (path == volumes || path == volumes + "/Members")) {
-        return post_volume(backend_, request);
-    }
-    if (request.method == "DELETE" && std::regex_match(path, match, volume_path)) {
-        return delete_volume(backend_, std::stoi(match[1]));
-    }
-    // What exists can be read; what does not exist is not found.
-    const auto readable = get(backend_, {"GET", path, "", false}, path);
-    return readable.status == 404 ? readable : not_allowed("GET, HEAD", path);
+    return change();
 }
 
 }  // namespace perch::redfish

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <future>
 #include <memory>
@@ -64,7 +65,11 @@ class Worker {
             auto job = std::move(state.jobs.front());
             state.jobs.pop_front();
             lock.unlock();
-            job();
+            try {
+                job();
+            } catch (const std::exception& error) {
+                fmt::print(stderr, "perch: a defect in a worker's job: {}\n", error.what());
+            }
             job = nullptr;
             lock.lock();
         }

@@ -12,54 +12,15 @@
 #include <iostream>
 
 #include "catch.hpp"
-#include "operations/controller.hpp"
-#include "support/memory_drives.hpp"
-#include "support/model_engine.hpp"
-#include "util/units.hpp"
+#include "support/controller_world.hpp"
 
 namespace perch::test {
 
 namespace {
 
-constexpr std::uint64_t drive_bytes = 3 * GiB;
-
-class NullEvents final : public EventSink {
-  public:
-    void emit(EventKind kind, const std::string& text) override {
-        kinds.push_back(kind);
-        texts.push_back(text);
-    }
-    std::vector<EventKind> kinds;
-    std::vector<std::string> texts;
-};
-
 /// Six drives and what runs on them; survives any number of controllers.
-struct World {
-    World() {
-        for (int slot = 0; slot < 6; ++slot) {
-            drives.add(slot, drive_bytes);
-        }
-        boot();
-    }
-
-    void boot() {
-        controller = std::make_unique<Controller>(drives, engine, events,
-                                                  Clock{[this] { return now; }, [] { return 0; }});
-        if (auto done = controller->start(); !done) {
-            throw std::runtime_error(done.error().message);
-        }
-        now += 60;  // beyond the wait for a degraded start
-        controller->refresh();
-    }
-
-    Uuid vd_uuid() const { return *Uuid::parse(controller->snapshot().vds.at(0).uuid); }
-
-    StepCounter steps;
-    MemoryDrives drives{steps};
-    ModelEngine engine{drives, steps};
-    NullEvents events;
-    double now = 0;
-    std::unique_ptr<Controller> controller;
+struct World : ControllerWorld {
+    World() : ControllerWorld(6) {}
 };
 
 CreateRequest four_drives() {
@@ -69,6 +30,7 @@ CreateRequest four_drives() {
 void create(World& world) {
     const auto id = world.controller->create_vd(four_drives());
     REQUIRE(id);
+    world.settle();
 }
 
 enum class Stop { kill, power_cut, torn_power_cut };
@@ -125,6 +87,7 @@ int enumerate(const Scenario& scenario, Stop how) {
             world.engine.power_cut();
         }
         world.boot();
+        world.settle();
         check_world(world);
         scenario.check(world);
         if (!stopped) {
@@ -142,7 +105,7 @@ std::vector<Scenario> scenarios() {
     const auto lose_slot_3 = [](World& world) {
         create(world);
         world.drives.in_slot(3).present = false;
-        world.engine.fail_member(world.vd_uuid(), 3);
+        world.engine.fail_member(world.uuid(), 3);
         world.controller->refresh();
         REQUIRE(members(world)[3].status == DriveStatus::missing);
     };
@@ -202,7 +165,7 @@ std::vector<Scenario> scenarios() {
              // Never online before its own record proves it.
              REQUIRE(members(world)[3].status == DriveStatus::rebuild);
              REQUIRE(world.controller->snapshot().vds[0].state == VdState::degraded);
-             world.engine.finish_rebuild(world.vd_uuid());
+             world.engine.finish_rebuild(world.uuid());
              world.controller->refresh();
              REQUIRE(members(world)[3].status == DriveStatus::online);
              REQUIRE(world.controller->snapshot().vds[0].state == VdState::optimal);
@@ -211,13 +174,13 @@ std::vector<Scenario> scenarios() {
          [lose_slot_3](World& world) {
              lose_slot_3(world);
              REQUIRE(world.controller->insert_member({"e0s5", 0, 0, 3, false}));
-             world.engine.finish_rebuild(world.vd_uuid());
+             world.engine.finish_rebuild(world.uuid());
          },
          [](World& world) { world.controller->refresh(); },
          [](World& world) {
              // After a power cut the engine goes on with what the member's record says.
              if (members(world)[3].status == DriveStatus::rebuild) {
-                 world.engine.finish_rebuild(world.vd_uuid());
+                 world.engine.finish_rebuild(world.uuid());
                  world.controller->refresh();
              }
              REQUIRE(world.controller->snapshot().vds[0].state == VdState::optimal);
@@ -262,7 +225,7 @@ TEST_CASE("every configuration change survives a stop at each of its steps") {
 TEST_CASE("a drive that was dropped while the daemon was dead is not trusted at the next start") {
     World world;
     create(world);
-    const auto uuid = world.vd_uuid();
+    const auto uuid = world.uuid();
     // The kernel drops it and records that on the others; nobody tells the configuration.
     world.engine.fail_member(uuid, 0);
     world.engine.power_cut();
@@ -287,6 +250,100 @@ TEST_CASE("a second loss is not recorded, and nothing starts below redundancy") 
     world.drives.in_slot(1).present = true;
     world.controller->refresh();
     REQUIRE(world.controller->snapshot().vds[0].state == VdState::optimal);
+}
+
+TEST_CASE(
+    "an unclean stop is followed by a resync, and only its end makes the VD survive a drive") {
+    World world;
+    create(world);
+    REQUIRE(world.vd().survives == 1);
+    world.engine.write(world.uuid());
+    world.engine.power_cut();
+    world.start();
+    REQUIRE(world.vd().state == VdState::optimal);
+    REQUIRE(world.vd().survives == 0);
+    REQUIRE_FALSE(world.vd().consistent);
+    // Killed in the middle: it is asked for again, not taken as done.
+    world.start();
+    REQUIRE(world.vd().survives == 0);
+    world.settle();
+    REQUIRE(world.vd().survives == 1);
+    REQUIRE(world.vd().consistent);
+    // A clean stop leaves nothing to do.
+    REQUIRE(world.engine.stop(world.uuid()));
+    world.start();
+    REQUIRE(world.vd().survives == 1);
+}
+
+TEST_CASE("an unclean stop that cost a member is said, and not forgotten") {
+    World world;
+    create(world);
+    world.engine.write(world.uuid());
+    world.engine.power_cut();
+    world.drives.in_slot(3).present = false;
+    world.boot();
+    REQUIRE(world.vd().state == VdState::degraded);
+    const auto problems = world.shown().problems;
+    REQUIRE(std::any_of(problems.begin(), problems.end(), [](const auto& problem) {
+        return problem.what.find("may be wrong") != std::string::npos;
+    }));
+}
+
+TEST_CASE("a drop that the VD's own members did not take is no drop") {
+    // Two drive groups: those of the other VD alone are no witnesses after a restart.
+    World world;
+    REQUIRE(
+        world.controller->create_vd({{"e0s0", "e0s1", "e0s2"}, "one", default_strip_bytes, false}));
+    REQUIRE(
+        world.controller->create_vd({{"e0s3", "e0s4", "e0s5"}, "two", default_strip_bytes, false}));
+    world.settle();
+    world.drives.in_slot(0).device->failing = true;
+    REQUIRE_FALSE(world.controller->set_offline("e0s2"));
+    REQUIRE(world.member(2) == DriveStatus::online);
+    world.drives.in_slot(0).device->failing = false;
+    world.boot();
+    REQUIRE(world.member(2) == DriveStatus::online);
+}
+
+TEST_CASE("drives of another controller never take over from ours while it has drives") {
+    World world;
+    REQUIRE(world.controller->create_vd(
+        {{"e0s0", "e0s1", "e0s2"}, "ours", default_strip_bytes, false}));
+    world.settle();
+    World other;
+    REQUIRE(other.controller->create_vd(four_drives()));
+    other.settle();
+    for (int slot = 0; slot < 4; ++slot) {
+        auto& guest = world.drives.add(10 + slot, ControllerWorld::drive_bytes);
+        auto& source = *other.drives.in_slot(slot).device;
+        for (const auto& [from, length] :
+             {std::pair{GiB, 14 * MiB}, std::pair{2 * GiB - MiB, std::uint64_t{MiB}}}) {
+            REQUIRE(guest.device->write(from, *source.read(from, length)));
+        }
+    }
+    world.controller->refresh();
+    REQUIRE(world.shown().vds.size() == 1);
+    REQUIRE(world.vd().name == "ours");
+    REQUIRE(world.vd().state == VdState::optimal);
+    REQUIRE(world.drive("e0s10").state == DriveState::foreign);
+    REQUIRE(world.engine.running()->size() == 1);
+}
+
+TEST_CASE("a drive with a VD of another history is not free") {
+    World world;
+    create(world);
+    auto drives = world.drives.look();
+    // A configuration that has gone another way: it never heard of the VD on these drives.
+    auto other = *drives[0].configuration;
+    other.vds.clear();
+    settle_identities(drives, other);
+    REQUIRE(drives[0].content.find("data") != std::string::npos);
+    REQUIRE(drives[4].content.empty());
+    // One that deleted it has the right to its drives.
+    drives = world.drives.look();
+    other.tombstones.push_back(world.uuid());
+    settle_identities(drives, other);
+    REQUIRE(drives[0].content.empty());
 }
 
 TEST_CASE("an absent member is waited for before a degraded start, and then recorded") {

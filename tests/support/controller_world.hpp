@@ -70,6 +70,12 @@ struct ControllerWorld {
         engine.power_cut();
         boot();
     }
+    /// Looks until a fresh VD's parity is known and nothing is left to do.
+    void settle() {
+        for (int i = 0; i < 3; ++i) {
+            controller->refresh();
+        }
+    }
     /// Takes the drive out and lets everybody notice, as a surprise pull does.
     void pull(int slot) {
         drives.in_slot(slot).present = false;

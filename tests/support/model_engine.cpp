@@ -10,13 +10,14 @@ namespace perch::test {
 namespace {
 
 constexpr std::uint64_t record_magic = 0x4d4f44454c524543;
-constexpr std::size_t record_bytes = 4096;
+constexpr std::size_t record_unit = 4096;
 
 struct RawRecord {
     std::uint64_t magic;
     std::uint64_t events;
     std::uint64_t failed;
     std::uint64_t rebuilt;
+    std::uint64_t dirty;
 };
 
 std::uint64_t record_place(const MemoryDrive& drive, const EngineMember& member) {
@@ -37,6 +38,7 @@ Result<std::optional<MemberRecord>> ModelEngine::decode_record(
     MemberRecord record;
     record.events = raw.events;
     record.rebuilt = raw.rebuilt != 0;
+    record.dirty = raw.dirty != 0;
     for (int row = 0; row < 64; ++row) {
         if ((raw.failed >> row & 1U) != 0) {
             record.failed_rows.push_back(row);
@@ -50,12 +52,12 @@ Result<std::optional<MemberRecord>> ModelEngine::read_record(const EngineMember&
     if (drive == nullptr) {
         return fail(Errc::io, "{} is gone", member.partition);
     }
-    return drive->device->read(record_place(*drive, member), record_bytes)
+    return drive->device->read(record_place(*drive, member), record_unit)
         .and_then([&](const Bytes& bytes) { return decode_record(bytes); });
 }
 
 Result<void> ModelEngine::write_records(Array& array) {
-    RawRecord raw{record_magic, ++array.events, 0, 1};
+    RawRecord raw{record_magic, ++array.events, 0, 1, array.dirty ? 1U : 0U};
     for (std::size_t row = 0; row < array.members.size(); ++row) {
         const auto health = array.members[row].health;
         if (health == MemberHealth::failed || health == MemberHealth::absent) {
@@ -71,7 +73,7 @@ Result<void> ModelEngine::write_records(Array& array) {
             continue;
         }
         raw.rebuilt = member.health == MemberHealth::in_sync ? 1 : 0;
-        Bytes bytes(record_bytes);
+        Bytes bytes(record_unit);
         std::memcpy(bytes.data(), &raw, sizeof(raw));
         if (auto done = drive->device->write(record_place(*drive, member.config), bytes); !done) {
             return done;
@@ -139,8 +141,10 @@ Result<void> ModelEngine::stop(const Uuid& vd) {
         return fail(Errc::in_use, "open");
     }
     steps_.step();
+    found->second.dirty = false;
+    const auto recorded = write_records(found->second);
     running_.erase(vd);
-    return {};
+    return recorded;
 }
 
 Result<std::optional<EngineStatus>> ModelEngine::status(const Uuid& vd) {
@@ -159,7 +163,25 @@ Result<std::optional<EngineStatus>> ModelEngine::status(const Uuid& vd) {
             status.task_total_sectors = 100;
         }
     }
+    if (found->second.resync_looks > 0) {
+        --found->second.resync_looks;
+        status.task = EngineTask::resync;
+    }
     return std::optional(status);
+}
+
+Result<void> ModelEngine::request_resync(const Uuid& vd) {
+    steps_.step();
+    running_.at(vd).resync_looks = 1;
+    return {};
+}
+
+void ModelEngine::write(const Uuid& vd) {
+    auto& array = running_.at(vd);
+    array.dirty = true;
+    if (auto done = write_records(array); !done) {
+        throw std::runtime_error(done.error().message);
+    }
 }
 
 Result<std::vector<Uuid>> ModelEngine::running() {

@@ -19,11 +19,15 @@ class ModelEngine final : public Engine {
     Result<void> apply(const EngineVd& vd) override;
     Result<void> stop(const Uuid& vd) override;
     Result<std::optional<EngineStatus>> status(const Uuid& vd) override;
+    Result<void> request_resync(const Uuid& vd) override;
     Result<std::vector<Uuid>> running() override;
+    [[nodiscard]] std::uint64_t record_bytes() const override { return 4096; }
     Result<int> resume_suspended() override;
     [[nodiscard]] Result<std::optional<MemberRecord>> decode_record(
         std::span<const std::byte> metadata) const override;
 
+    /// The host is writing: until a clean stop the records say so.
+    void write(const Uuid& vd);
     /// The running rebuild ends well.
     void finish_rebuild(const Uuid& vd);
     /// The kernel drops a member for errors, and records it on the others.
@@ -43,6 +47,8 @@ class ModelEngine final : public Engine {
         std::uint64_t events = 0;
         bool suspended = false;
         bool open = false;
+        bool dirty = false;
+        int resync_looks = 0;  ///< how many looks will still see the resync run
     };
 
     Result<void> write_records(Array& array);

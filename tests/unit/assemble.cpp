@@ -313,10 +313,11 @@ TEST_CASE("assembly: a candidate") {
         CHECK(plan.readiness == Readiness::complete);
         CHECK(Array::roles(plan.vd) == "SSSF");
     }
-    SECTION("with a record newer than the others' does not make those stale") {
+    // dm-raid would resume it by its own idea of what is dirty, so any doubt means from the start.
+    SECTION("with a record newer than the others' starts over and does not make those stale") {
         array.records[3] = MemberRecord{500, true, 0, {0}};
         const auto plan = array.plan();
-        CHECK(Array::roles(plan.vd) == "SSSC");
+        CHECK(Array::roles(plan.vd) == "SSSF");
         CHECK(plan.drops.empty());
     }
     SECTION("that is absent is dropped") {

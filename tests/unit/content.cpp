@@ -10,6 +10,7 @@
 #include "catch.hpp"
 #include "ondisk/file_device.hpp"
 #include "ondisk/gpt.hpp"
+#include "support/gpt_file.hpp"
 #include "support/temp_dir.hpp"
 #include "util/units.hpp"
 
@@ -86,7 +87,7 @@ TEST_CASE("content: signatures that are no filesystem are named too") {
 TEST_CASE("content: a partition table is named, even an empty one") {
     const TempDir directory;
     const auto drive = directory.sparse("drive", size);
-    REQUIRE(write_gpt(drive, {GiB, GiB}, 512));
+    REQUIRE(write_gpt_to(drive, {GiB, GiB}, 512));
     const auto content = content_of(drive);
     CHECK(content.find("gpt partition table") != std::string::npos);
     CHECK(content.find('1') != std::string::npos);
@@ -134,7 +135,7 @@ TEST_CASE("content: a drive much smaller than the edges is read whole") {
 TEST_CASE("content: what a killed take leaves is blank beside its table, anything more is not") {
     const TempDir directory;
     const auto drive = directory.sparse("drive", size);
-    REQUIRE(write_gpt(drive, *partition_layout(size), 512));
+    REQUIRE(write_gpt_to(drive, *partition_layout(size), 512));
     const auto beside = find_content_beside_table(drive);
     REQUIRE(beside);
     CHECK(beside->empty());

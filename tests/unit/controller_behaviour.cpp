@@ -15,6 +15,7 @@ bool mentions(const std::string& text, const std::string& part) {
 struct WithVd : ControllerWorld {
     WithVd() {
         REQUIRE(controller->create_vd(raid5({0, 1, 2, 3})));
+        settle();
         events.clear();
     }
 };
@@ -369,7 +370,8 @@ TEST_CASE("a member that does not answer any more is shown, and the VD goes on")
     WithVd world;
     world.drives.in_slot(2).answers = false;
     world.controller->refresh();
-    CHECK(world.vd().state == VdState::degraded);
+    // The kernel may be using it well: not to be read by us is no reason to be dropped.
+    CHECK(world.vd().state == VdState::optimal);
     CHECK(duplicate_ids(world.shown()).empty());
     bool said = false;
     for (const auto& problem : world.shown().problems) {

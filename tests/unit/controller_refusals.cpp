@@ -39,7 +39,10 @@ void refused_create(ControllerWorld& world, Errc code, const std::vector<std::st
 
 /// v1 on slots 0 to 3.
 struct WithVd : ControllerWorld {
-    WithVd() { REQUIRE(controller->create_vd(raid5({0, 1, 2, 3}))); }
+    WithVd() {
+        REQUIRE(controller->create_vd(raid5({0, 1, 2, 3})));
+        settle();
+    }
 };
 
 /// The same with the drive in slot 3 pulled.

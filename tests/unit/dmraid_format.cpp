@@ -127,7 +127,7 @@ TEST_CASE("dm-raid: status lines of each state") {
         {"raid5_ls 4 AAaA 128/2068480 idle 0 0 -", "IIRI", EngineTask::none, 128, 2068480, 0},
         {"raid5_ls 4 AAaA 128/2068480 frozen 0 0 -", "IIRI", EngineTask::none, 128, 2068480, 0},
         {"raid5_ls 4 AAAA 512/2068480 check 24 0 -", "IIII", EngineTask::check, 512, 2068480, 24},
-        {"raid5_ls 4 AAAA 512/2068480 repair 0 0 -", "IIII", EngineTask::check, 512, 2068480, 0},
+        {"raid5_ls 4 AAAA 512/2068480 repair 0 0 -", "IIII", EngineTask::resync, 512, 2068480, 0},
         {"raid5_ls 4 aaaa 512/2068480 reshape 0 0 -", "RRRR", EngineTask::other, 512, 2068480, 0},
         // Before 1.5.0 there were no data offset and no journal letter.
         {"raid5_ls 3 AAA 1/2 idle 0", "III", EngineTask::none, 1, 2, 0},

@@ -10,6 +10,7 @@
 
 #include "catch.hpp"
 #include "ondisk/file_device.hpp"
+#include "support/gpt_file.hpp"
 #include "support/temp_dir.hpp"
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
@@ -52,7 +53,7 @@ TEST_CASE("gpt: what is written is found again, on both block sizes") {
         const TempDir directory;
         const auto drive = directory.sparse("drive", size);
         const auto layout = *partition_layout(size);
-        REQUIRE(write_gpt(drive, layout, block));
+        REQUIRE(write_gpt_to(drive, layout, block));
         const auto found = find_partition(drive, block);
         REQUIRE(found);
         REQUIRE(found->has_value());
@@ -72,7 +73,7 @@ TEST_CASE("gpt: the bytes that udev and firmware read are the standard's") {
         CAPTURE(block);
         const TempDir directory;
         const auto drive = directory.sparse("drive", size);
-        REQUIRE(write_gpt(drive, *partition_layout(size), block));
+        REQUIRE(write_gpt_to(drive, *partition_layout(size), block));
         auto device = FileDevice::open(drive, FileDevice::Mode::read_only);
         const auto bytes = *device->read(0, 32 * KiB);
         const auto number = [&](std::size_t place) {
@@ -103,7 +104,7 @@ TEST_CASE("gpt: the bytes that udev and firmware read are the standard's") {
 TEST_CASE("gpt: blkid names the partition, its type and its place") {
     const TempDir directory;
     const auto drive = directory.sparse("drive", size);
-    REQUIRE(write_gpt(drive, *partition_layout(size), 512));
+    REQUIRE(write_gpt_to(drive, *partition_layout(size), 512));
     const auto table = output_of("blkid -p '" + drive + "'");
     INFO(table);
     CHECK(table.find("PTTYPE=\"gpt\"") != std::string::npos);
@@ -124,14 +125,14 @@ TEST_CASE("gpt: the tables of others are replaced, whatever they are") {
         fill(drive, size - MiB, MiB, 'j');
     }
     SECTION("a GPT of somebody else, with the backup table only") {
-        REQUIRE(write_gpt(drive, {2 * GiB, GiB}, 512));
+        REQUIRE(write_gpt_to(drive, {2 * GiB, GiB}, 512));
         fill(drive, 0, 32 * KiB, '\0');
     }
     SECTION("a GPT for another block size") {
-        REQUIRE(write_gpt(drive, {2 * GiB, GiB}, 4096));
+        REQUIRE(write_gpt_to(drive, {2 * GiB, GiB}, 4096));
     }
     const auto layout = *partition_layout(size);
-    REQUIRE(write_gpt(drive, layout, 512));
+    REQUIRE(write_gpt_to(drive, layout, 512));
     const auto found = find_partition(drive, 512);
     REQUIRE(found);
     REQUIRE(found->has_value());
@@ -145,8 +146,8 @@ TEST_CASE("gpt: the tables of others are replaced, whatever they are") {
 TEST_CASE("gpt: writing again gives the same place") {
     const TempDir directory;
     const auto drive = directory.sparse("drive", size);
-    REQUIRE(write_gpt(drive, *partition_layout(size), 512));
-    REQUIRE(write_gpt(drive, *partition_layout(size), 512));
+    REQUIRE(write_gpt_to(drive, *partition_layout(size), 512));
+    REQUIRE(write_gpt_to(drive, *partition_layout(size), 512));
     CHECK(**find_partition(drive, 512) == *partition_layout(size));
 }
 
@@ -156,7 +157,7 @@ TEST_CASE("gpt: a drive without a table, or with none of ours, has no partition 
     auto found = find_partition(drive, 512);
     REQUIRE(found);
     CHECK_FALSE(found->has_value());
-    REQUIRE(write_gpt(drive, *partition_layout(size), 512));
+    REQUIRE(write_gpt_to(drive, *partition_layout(size), 512));
     // Another type GUID: the table's checksum no longer matches, and the backup's neither.
     auto device = FileDevice::open(drive, FileDevice::Mode::read_write);
     for (const auto place : {std::uint64_t{0}, size - 32 * KiB}) {
@@ -168,7 +169,7 @@ TEST_CASE("gpt: a drive without a table, or with none of ours, has no partition 
 }
 
 TEST_CASE("gpt: trouble is said with the path") {
-    for (const auto& error : {write_gpt("/nonexistent/drive", {GiB, GiB}, 512).error(),
+    for (const auto& error : {write_gpt_to("/nonexistent/drive", {GiB, GiB}, 512).error(),
                               find_partition("/nonexistent/drive", 512).error()}) {
         CHECK(error.code == Errc::io);
         CHECK(error.message.find("/nonexistent/drive") != std::string::npos);
@@ -176,5 +177,5 @@ TEST_CASE("gpt: trouble is said with the path") {
     // A partition that does not fit the drive.
     const TempDir directory;
     const auto drive = directory.sparse("drive", size);
-    CHECK_FALSE(write_gpt(drive, {GiB, 7 * GiB}, 512));
+    CHECK_FALSE(write_gpt_to(drive, {GiB, 7 * GiB}, 512));
 }

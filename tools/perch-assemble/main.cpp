@@ -9,7 +9,6 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <string>
 
 #include "assemble/lock.hpp"
@@ -49,16 +48,6 @@ struct Options {
 constexpr int longest_wait_seconds = 60;
 /// After the degraded start is due, one more look must have had the time to do it.
 constexpr int last_look_seconds = 3;
-
-bool degraded_forbidden() {
-    std::ifstream file("/proc/cmdline");
-    for (std::string word; file >> word;) {
-        if (word == "perch.degraded=no") {
-            return true;
-        }
-    }
-    return false;
-}
 
 void print_problems(const perch::Controller& controller) {
     for (const auto& problem : controller.snapshot().problems) {
@@ -116,11 +105,10 @@ int assemble(const Options& options) {
     perch::NvmeAccess drives({.find_content = false});
     perch::DmEngine engine;
     perch::StderrEvents events;
-    const bool degraded = options.wait_seconds > 0 && !degraded_forbidden();
-    perch::Controller controller(
-        drives, engine, events, perch::Clock::system(),
-        {.degraded_wait_seconds = static_cast<double>(options.wait_seconds),
-         .start_degraded = degraded});
+    auto policy = perch::ControllerPolicy::from_kernel_command_line();
+    policy.degraded_wait_seconds = options.wait_seconds;
+    policy.start_degraded = policy.start_degraded && options.wait_seconds > 0;
+    perch::Controller controller(drives, engine, events, perch::Clock::system(), policy);
     const auto waiting = options.wait_seconds > 0;
     const auto deadline = Clock::now() + std::chrono::seconds(waiting ? longest_wait_seconds : 0);
     const auto quiet = std::chrono::seconds(waiting ? options.wait_seconds + last_look_seconds : 0);

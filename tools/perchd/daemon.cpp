@@ -39,6 +39,16 @@ std::string utc_now() {
     return text.data();
 }
 
+/// Runs a job; a defect in it becomes an error and not the end of the daemon.
+template <typename T, typename Job>
+Result<T> guarded(Job job) {
+    try {
+        return job();
+    } catch (const std::exception& error) {
+        return fail(Errc::internal, "a defect in Perch: {}", error.what());
+    }
+}
+
 }  // namespace
 
 struct Daemon::Core {
@@ -46,7 +56,8 @@ struct Daemon::Core {
         : drives(std::move(access)),
           events(std::move(log)),
           run_directory(std::move(directory)),
-          controller(*drives, engine, *events, Clock::system()) {}
+          controller(*drives, engine, *events, Clock::system(),
+                     ControllerPolicy::from_kernel_command_line()) {}
 
     /// Holds the lock shared with perch-assemble around anything that may change something.
     template <typename Action>
@@ -112,6 +123,8 @@ Result<void> Daemon::run() {
     refresh_now();
     loop_.run();
     events_->emit(EventKind::stopped, "perchd stopped; VDs go on running.");
+    server_.reset();
+    events_->flush();
     return {};
 }
 
@@ -176,7 +189,8 @@ std::uint64_t Daemon::submit(const std::string& name, Operation operation) {
     }
     publish(*snapshot_);
     dm_worker_->post([this, core = core_, id, operation = std::move(operation)] {
-        const auto result = core->locked([&] { return operation(core->controller); });
+        const auto result = guarded<std::string>(
+            [&] { return core->locked([&] { return operation(core->controller); }); });
         auto shown = core->controller.snapshot();
         asio::post(loop_, [this, id, result, shown = std::move(shown)]() mutable {
             finish_task(id, result);
@@ -206,14 +220,16 @@ void Daemon::refresh_now() {
     refreshing_ = true;
     dm_worker_->post([this, core = core_] {
         const auto begun = std::chrono::steady_clock::now();
-        const auto done = core->locked([&]() -> Result<void> {
-            std::string reason;
-            if (!core->started && dm::available(reason)) {
-                core->started = core->controller.start().has_value();
-            } else {
-                core->controller.refresh();
-            }
-            return {};
+        const auto done = guarded<void>([&] {
+            return core->locked([&]() -> Result<void> {
+                std::string reason;
+                if (!core->started && dm::available(reason)) {
+                    core->started = core->controller.start().has_value();
+                } else {
+                    core->controller.refresh();
+                }
+                return {};
+            });
         });
         if (const auto took = std::chrono::steady_clock::now() - begun; took > slow_look) {
             fmt::print(stderr, "perchd: a look at the drives took {} s\n",

@@ -29,7 +29,7 @@ constexpr const char* usage =
 
 /// A daemon that may run with / on a VD it manages must not need that VD to go on.
 void harden_against_own_storage() {
-    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
         fmt::print(stderr, "perchd: cannot lock memory; goes on without\n");
     }
 #ifdef PR_SET_IO_FLUSHER

@@ -135,15 +135,45 @@ bool same_devices(const std::vector<dm::RaidDevices>& a, const std::vector<dm::R
     });
 }
 
+/// True if the live table has lost a member since, that `next` still counts on. The new table's
+/// view of the members dates from its load, and would bring the lost one back with stale blocks.
+Result<bool> lost_meanwhile(const std::string& name, const std::vector<dm::RaidDevices>& next) {
+    const auto lines = dm::status(name);
+    if (!lines || lines->size() != 1) {
+        return lines ? fail(Errc::io, "{} has no status", name)
+                     : tl::make_unexpected(lines.error());
+    }
+    return dm::parse_raid_status(lines->front().params).map([&](const EngineStatus& status) {
+        for (std::size_t row = 0; row < next.size() && row < status.members.size(); ++row) {
+            if (!next[row].data.empty() && !next[row].rebuild &&
+                status.members[row] == MemberHealth::failed) {
+                return true;
+            }
+        }
+        return false;
+    });
+}
+
 /// Swaps the table of a running VD. The load may fail (the kernel checks the members there) and
-/// then nothing has changed; between suspend and resume nothing happens but the swap.
-Result<void> swap_table(const std::string& name, const dm::Target& target) {
+/// then nothing has changed; between suspend and resume nothing happens but one look at the old
+/// table's status.
+Result<void> swap_table(const std::string& name, const dm::Target& target,
+                        const std::vector<dm::RaidDevices>& next) {
     if (auto loaded = dm::load(name, target); !loaded) {
         return loaded;
     }
     if (auto suspended = dm::suspend(name); !suspended) {
         const auto cleared = dm::clear(name);
         return cleared ? suspended : cleared;
+    }
+    const auto lost = lost_meanwhile(name, next);
+    if (!lost || *lost) {
+        const auto cleared = dm::clear(name);
+        const auto resumed = dm::resume(name, dm::Visibility::published);
+        return !resumed ? resumed
+               : !cleared
+                   ? cleared
+                   : fail(Errc::io, "{} lost another member while its table was changed", name);
     }
     return dm::resume(name, dm::Visibility::published);
 }
@@ -175,7 +205,7 @@ Result<void> DmEngine::apply(const EngineVd& vd) {
         return tl::make_unexpected(live.error());
     }
     if (!same_devices(*live, *devices)) {
-        if (auto swapped = swap_table((*info)->name, target); !swapped) {
+        if (auto swapped = swap_table((*info)->name, target, *devices); !swapped) {
             return swapped;
         }
     }
@@ -217,6 +247,19 @@ Result<std::optional<EngineStatus>> DmEngine::status(const Uuid& vd) {
         status.open_count = (*info)->open_count;
         return std::optional(status);
     });
+}
+
+Result<void> DmEngine::request_resync(const Uuid& vd) {
+    const auto info = dm::find(dm::vd_uuid(vd));
+    if (!info || !*info) {
+        return info ? fail(Errc::wrong_state, "the VD does not run")
+                    : tl::make_unexpected(info.error());
+    }
+    return dm::message((*info)->name, "repair");
+}
+
+std::uint64_t DmEngine::record_bytes() const {
+    return dm::superblock_and_bitmap_bytes;
 }
 
 Result<std::vector<Uuid>> DmEngine::running() {

@@ -17,8 +17,10 @@ class DmEngine final : public Engine {
     Result<void> apply(const EngineVd& vd) override;
     Result<void> stop(const Uuid& vd) override;
     Result<std::optional<EngineStatus>> status(const Uuid& vd) override;
+    Result<void> request_resync(const Uuid& vd) override;
     Result<std::vector<Uuid>> running() override;
     Result<int> resume_suspended() override;
+    [[nodiscard]] std::uint64_t record_bytes() const override;
     [[nodiscard]] Result<std::optional<MemberRecord>> decode_record(
         std::span<const std::byte> metadata) const override;
 };

@@ -195,6 +195,17 @@ Result<void> remove(const std::string& name, Visibility visibility) {
     });
 }
 
+Result<void> message(const std::string& name, const std::string& text) {
+    return named_task(DM_DEVICE_TARGET_MSG, "send a message to", name)
+        .and_then([&](const TaskPtr& task) -> Result<void> {
+            if (dm_task_set_sector(task.get(), 0) == 0 ||
+                dm_task_set_message(task.get(), text.c_str()) == 0) {
+                return failure("send a message to", name, ENOMEM);
+            }
+            return run(task, "send a message to", name);
+        });
+}
+
 Result<void> clear(const std::string& name) {
     return named_task(DM_DEVICE_CLEAR, "clear", name).and_then([&](const TaskPtr& task) {
         return run(task, "clear", name);

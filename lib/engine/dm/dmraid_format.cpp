@@ -48,6 +48,47 @@ constexpr std::uint32_t raid_magic = 0x64526D44;  // "DmRd"
 constexpr std::uint64_t recovered = UINT64_MAX;   // MaxSector: nothing left to recover
 constexpr int max_recorded_rows = 64;
 
+/// struct bitmap_super_s (drivers/md/md-bitmap.h), its first fields; 256 bytes before the bits.
+struct BitmapHeader {
+    std::uint32_t magic;
+    std::uint32_t version;
+    std::array<std::uint8_t, 16> uuid;
+    std::uint64_t events;
+    std::uint64_t events_cleared;
+    std::uint64_t sync_sectors;
+    std::uint32_t state;
+    std::uint32_t chunk_bytes;
+};
+constexpr std::uint32_t bitmap_magic = 0x6d746962;
+constexpr std::size_t bitmap_offset = 4096;
+constexpr std::size_t bitmap_header_bytes = 256;
+
+/// Whether the write-intent bitmap marks any region. A clean stop leaves none: after any other, the
+/// parity of marked regions is unknown, and dm-raid (6.1) does nothing about it by itself, because
+/// it takes its resync position from the superblock alone.
+bool bitmap_dirty(std::span<const std::byte> metadata) {
+    if (metadata.size() < bitmap_offset + bitmap_header_bytes) {
+        return false;
+    }
+    const auto bitmap = metadata.subspan(bitmap_offset);
+    const auto header = load<BitmapHeader>(bitmap);
+    const auto chunk = le32toh(header.chunk_bytes);
+    if (le32toh(header.magic) != bitmap_magic || chunk < sector_bytes) {
+        return false;
+    }
+    const auto bits = bitmap.subspan(bitmap_header_bytes);
+    const auto chunk_sectors = chunk / sector_bytes;
+    // Bits beyond the last region are set when md makes a new bitmap, and mean nothing.
+    const auto regions = std::min<std::uint64_t>(
+        (le64toh(header.sync_sectors) + chunk_sectors - 1) / chunk_sectors, bits.size() * 8);
+    for (std::uint64_t region = 0; region < regions; ++region) {
+        if ((std::to_integer<unsigned>(bits[region / 8]) >> (region % 8) & 1U) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 EngineTask parse_task(std::string_view action) {
     constexpr std::array<std::pair<std::string_view, EngineTask>, 6> names{
         {{"idle", EngineTask::none},
@@ -55,7 +96,8 @@ EngineTask parse_task(std::string_view action) {
          {"resync", EngineTask::resync},
          {"recover", EngineTask::rebuild},
          {"check", EngineTask::check},
-         {"repair", EngineTask::check}}};
+         // Rewrites what does not match: also how dm-raid calls a resync that it continues.
+         {"repair", EngineTask::resync}}};
     const auto* found = std::find_if(names.begin(), names.end(),
                                      [&](const auto& row) { return row.first == action; });
     return found == names.end() ? EngineTask::other : found->second;
@@ -130,6 +172,11 @@ Result<EngineStatus> parse_raid_status(std::string_view params) {
         return fail(Errc::io, "unexpected dm-raid progress '{}'", words[3]);
     }
     status.task = parse_task(words[4]);
+    // Between two steps of a resync dm-raid may say "idle" while every letter is still 'a'.
+    if (status.task == EngineTask::none && words[2].find('a') != std::string_view::npos &&
+        words[2].find('A') == std::string_view::npos) {
+        status.task = EngineTask::resync;
+    }
     for (const char letter : words[2]) {
         status.members.push_back(parse_health(letter, status.task));
     }
@@ -151,6 +198,8 @@ Result<std::optional<MemberRecord>> decode_superblock(std::span<const std::byte>
     record.events = le64toh(raw.events);
     const auto offset = le64toh(raw.disk_recovery_offset);
     record.rebuilt = offset == recovered;
+    record.resync_pending = le64toh(raw.array_resync_offset) != recovered;
+    record.dirty = bitmap_dirty(bytes);
     record.rebuilt_sectors = record.rebuilt ? 0 : offset;
     const auto failed = le64toh(raw.failed_devices);
     for (int row = 0; row < max_recorded_rows; ++row) {

@@ -25,7 +25,12 @@ std::string raid5_params(std::uint64_t strip_bytes, const std::vector<RaidDevice
 Result<std::vector<RaidDevices>> parse_raid_devices(std::string_view params);
 /// Fills members, task and mismatches from a status line.
 Result<EngineStatus> parse_raid_status(std::string_view params);
-/// nullopt: zeros, a member that dm-raid has not written yet. Errc::corrupt: something else.
+/// The superblock's 4 KiB, md's bitmap header (256 bytes) and at most 2^21 bits, in 4 KiB units.
+inline constexpr std::uint64_t superblock_and_bitmap_bytes = 4096 + 4096 + 256ULL * 1024;
+
+/// Superblock and bitmap (struct dm_raid_superblock, struct bitmap_super_s). Shorter input is read
+/// without the bitmap. nullopt: zeros, a member that dm-raid has not written yet. Errc::corrupt:
+/// something else.
 Result<std::optional<MemberRecord>> decode_superblock(std::span<const std::byte> bytes);
 
 }  // namespace perch::dm
