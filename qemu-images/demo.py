@@ -20,7 +20,9 @@ MOUNT = "/mnt/data"
 class Story:
     """Plays the story in a guest; `say` gets what a spectator would see, piece by piece."""
 
-    def __init__(self, machine: guest.Guest, say: Callable[[str], None], sector: int = 512):
+    def __init__(self, machine: guest.Guest, say: Callable[[str], None], sector: int = 512, files: str = "."):
+        """files: the part of /files that is copied, for a shorter play."""
+        self.files = files
         self.machine = machine
         self.perch = Perch(machine)
         self.say = say
@@ -51,7 +53,8 @@ class Story:
     def files_are_right(self, when: str) -> None:
         """Compare all files on the VD with their checksums, from the medium and not from memory."""
         self.machine.run("sync; echo 3 >/proc/sys/vm/drop_caches")
-        result = self.show(f"cd {MOUNT} && sha256sum --quiet -c /files/SHA256SUMS && echo all checksums right")
+        result = self.show(f"cd {MOUNT} && grep -F '  {self.files}/' /files/SHA256SUMS >/tmp/sums && "
+                           "sha256sum --quiet -c /tmp/sums && wc -l </tmp/sums && echo all checksums right")
         self.check(f"all files have the right checksums {when}", result.rc == 0)
 
     # The steps
@@ -105,7 +108,8 @@ class Story:
         self.title("A file system with several hundred MiB of real files")
         self.check("mkfs.ext4", self.show("mkfs.ext4 -q /dev/perch/data").rc == 0)
         self.check("the files are copied", self.show(
-            f"mkdir -p {MOUNT} && mount /dev/perch/data {MOUNT} && cp -a /files/. {MOUNT}/ && sync && df -h {MOUNT}").rc == 0)
+            f"mkdir -p {MOUNT} && mount /dev/perch/data {MOUNT} && cd /files && cp -a --parents {self.files} {MOUNT}/ && "
+            f"sync && df -h {MOUNT}").rc == 0)
         self.say("\nParity of the new VD is made consistent in the background; when that is done it survives a drive.\n")
         self.perch.wait_idle()
         self.show("perchcli /c0/v1 show")

@@ -32,7 +32,8 @@ class Perch:
 
     def cli(self, command: str, timeout: float = 300) -> tuple[int, dict]:
         """Run `perchcli COMMAND J`: its exit status and the first controller's answer."""
-        result = self.machine.run(f"perchcli {command} J", timeout)
+        # Progress goes to standard error.
+        result = self.machine.run(f"perchcli {command} J 2>/dev/null", timeout)
         try:
             return result.rc, json.loads(result.out)["Controllers"][0]
         except (ValueError, KeyError, IndexError) as error:

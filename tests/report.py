@@ -4,6 +4,7 @@
 import os
 
 _seconds: dict[str, float] = {}
+_bad: dict[str, str] = {}
 
 
 def pytest_report_teststatus(report):
@@ -14,7 +15,8 @@ def pytest_report_teststatus(report):
 def pytest_runtest_logreport(report):
     """A test's time is that of its set-up, call and tear-down together."""
     _seconds[report.nodeid] = _seconds.get(report.nodeid, 0) + report.duration
-    if report.failed or (report.when == "teardown"):
-        word = {"passed": "passed", "failed": "FAILED", "skipped": "SKIPPED"}[report.outcome]
-        print(f"{os.environ.get('PERCH_TIER', ''):8} {word:8} {_seconds[report.nodeid]:7.1f} s  "
-              f"{report.nodeid.split('/')[-1]}", flush=True)
+    if not report.passed:
+        _bad[report.nodeid] = "FAILED" if report.failed else "SKIPPED"
+    if report.when == "teardown":
+        print(f"{os.environ.get('PERCH_TIER', ''):8} {_bad.get(report.nodeid, 'passed'):8} "
+              f"{_seconds[report.nodeid]:7.1f} s  {report.nodeid.split('/')[-1]}", flush=True)

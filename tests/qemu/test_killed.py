@@ -30,7 +30,7 @@ def test_killed_during_create_and_delete(boot, perch_of):
     perch = perch_of(machine)
     chosen = random.Random(20261130)
     outcomes = set()
-    for attempt in range(8):
+    for attempt in range(5):
         kill_during(perch, CREATE, chosen.uniform(0.1, 2.5) * machine.slowness)
         perch.start_daemon()
         assert drives_usable(perch), attempt

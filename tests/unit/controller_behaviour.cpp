@@ -59,7 +59,9 @@ TEST_CASE("create: what was asked for runs, and is shown so") {
     CHECK(vd.state == VdState::optimal);
     CHECK(vd.strip_bytes == 128 * KiB);
     CHECK(vd.size_bytes == 2 * (GiB - 14 * MiB));
-    CHECK(vd.survives == 1);
+    // Parity of a fresh VD is not known yet; it says so, and does something about it.
+    CHECK(vd.survives == 0);
+    CHECK_FALSE(vd.consistent);
     CHECK(vd.device == "/dev/perch/v1");
     REQUIRE(vd.members.size() == 3);
     // In the order asked for, not by slot.
@@ -70,6 +72,9 @@ TEST_CASE("create: what was asked for runs, and is shown so") {
     CHECK_FALSE(world.drive("e0s0").safe_to_pull);
     CHECK(world.drive("e0s5").safe_to_pull);
     CHECK(world.events.count(EventKind::vd_created) == 1);
+    world.settle();
+    CHECK(world.vd().survives == 1);
+    CHECK(world.vd().consistent);
     // The next one gets a number and group of its own.
     REQUIRE(*world.controller->create_vd(raid5({3, 4, 5}, "more")) == 2);
     CHECK(world.vd(1).group == 1);

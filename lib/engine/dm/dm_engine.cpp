@@ -69,7 +69,7 @@ Result<std::string> ensure_part(const Uuid& vd, const EngineMember& member, dm::
     constexpr auto step = std::chrono::milliseconds(50);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (true) {
-        const auto made = device_number(member.partition).and_then([&](const std::string& number) {
+        auto made = device_number(member.partition).and_then([&](const std::string& number) {
             return make_part(vd, member, part, number);
         });
         if (made || made.error().code != Errc::not_found ||
