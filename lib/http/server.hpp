@@ -20,7 +20,7 @@ using Handler = std::function<void(redfish::Request, std::function<void(redfish:
 struct ServerOptions {
     std::string socket;
     std::string group = "perch";
-    std::size_t max_body_bytes = 1024 * 1024;
+    std::size_t max_body_bytes = 1024ULL * 1024;
     std::size_t max_connections = 128;
     std::chrono::seconds idle_timeout{60};
 };

@@ -89,14 +89,14 @@ Result<std::uint64_t> first_nonzero(FileDevice& drive, std::uint64_t margin) {
     const auto edge = std::min(edge_bytes, size / 2);
     for (const auto& [from, to] :
          {std::pair{margin, edge}, std::pair{size - edge, size - margin}}) {
-        const auto found = look(from, to, step);
+        auto found = look(from, to, step);
         if (!found || *found != size) {
             return found;
         }
     }
     for (std::uint64_t i = 1; i <= samples; ++i) {
         const auto place = round_down(size / (samples + 1) * i, sample_bytes);
-        const auto found = look(place, place + sample_bytes, sample_bytes);
+        auto found = look(place, place + sample_bytes, sample_bytes);
         if (!found || *found != size) {
             return found;
         }

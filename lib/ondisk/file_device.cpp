@@ -131,7 +131,7 @@ Result<void> FileDevice::zero(std::uint64_t offset, std::uint64_t length) {
     const Bytes zeros(std::min(length, chunk_bytes));
     while (length > 0) {
         const auto part = std::min<std::uint64_t>(length, zeros.size());
-        const auto written = write(offset, std::span(zeros).first(part));
+        auto written = write(offset, std::span(zeros).first(part));
         if (!written) {
             return written;
         }
