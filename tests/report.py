@@ -9,7 +9,7 @@ _bad: dict[str, str] = {}
 
 def pytest_report_teststatus(report):
     """No dots and letters: the line below says it."""
-    return report.outcome, "", ""
+    return (report.outcome, "", "") if report.when == "call" else None
 
 
 def pytest_runtest_logreport(report):

@@ -187,8 +187,9 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, ServerOpt
     auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(handler));
     const auto& path = impl->shared->options.socket;
     if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-        return fail(Errc::invalid_argument, "the socket's path has {} characters, {} are possible",
-                    path.size(), sizeof(sockaddr_un::sun_path) - 1);
+        return fail(Errc::invalid_argument,
+                    "the socket's path {} has {} characters, {} are possible", path, path.size(),
+                    sizeof(sockaddr_un::sun_path) - 1);
     }
     // Only one perchd runs (its lock says so): a socket that is there is a dead one's.
     ::unlink(path.c_str());

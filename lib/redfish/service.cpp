@@ -401,6 +401,11 @@ Response Service::handle(const Request& request) {
     if (auto refused = check_query(request.target)) {
         return *refused;
     }
+    // Before anything else: who may not change things learns nothing by trying.
+    if (!request.may_change && (request.method == "POST" || request.method == "DELETE")) {
+        return error_response(
+            {Errc::permission, "only root and members of group perch may change things"});
+    }
     static const std::regex action_path(
         "/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)/Actions/Oem/PerchDrive\\."
         "([A-Za-z]+)");
@@ -432,10 +437,6 @@ Response Service::handle(const Request& request) {
     }
     if (!change || request.method != (allow.ends_with("DELETE") ? "DELETE" : "POST")) {
         return not_allowed(allow, path);
-    }
-    if (!request.may_change) {
-        return error_response(
-            {Errc::permission, "only root and members of group perch may change things"});
     }
     return change();
 }
