@@ -18,9 +18,10 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "qemu-images"))
 
 import debs  # noqa: E402
+import programs  # noqa: E402
 
 TIERS = ["lint", "unit", "sim", "clients", "qemu"]
-SHARE_MINUTES = {"lint": 8, "unit": 8, "sim": 4, "clients": 3, "qemu": 22}
+SHARE_MINUTES = {"lint": 8, "unit": 8, "sim": 4, "clients": 3, "qemu": 27}
 """A tier that outgrows its share (two cores, including its build) fails."""
 
 
@@ -120,22 +121,49 @@ def ctest(totals: Totals, tier: str, names: list[str]) -> None:
             totals.add(tier, case.get("name"), good, float(case.get("time")))
 
 
+QEMU_WORKERS = [["test_story", "test_boot", "test_unclean"], ["test_oracle", "test_hotplug", "test_killed"]]
+"""Files of the QEMU tests that run beside each other: a guest leaves half of two cores idle."""
+
+
+def pytest_start(tier: str, files: list[str], names: list[str], report: Path, environment: dict) -> subprocess.Popen:
+    """Start pytest on some files of a tier."""
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "--no-header", "--no-summary", "--tb=short", "-p", "report",
+               "-p", "no:cacheprovider", f"--junitxml={report}", *files]
+    if names:
+        command += ["-k", " or ".join(names)]
+    return subprocess.Popen(command, cwd=TOP, env={
+        **os.environ, "PYTHONPATH": str(TOP / "tests"), "PERCH_TIER": tier, "PERCH_BUILD": str(TOP / "build" / "dev"),
+        "PYTHONDONTWRITEBYTECODE": "1", **environment})
+
+
 def pytest(totals: Totals, tier: str, names: list[str]) -> None:
     """Tests that drive programs and guests from outside."""
-    if tier == "clients" and not build(totals, tier):
-        return
+    environment, workers = {}, [[f"tests/{tier}"]]
+    if tier == "clients":
+        if not build(totals, tier):
+            return
+    else:
+        begun = time.monotonic()
+        try:
+            environment["PERCH_TREE"] = str(programs.build_programs())
+        except programs.BuildError as error:
+            print(error)
+        totals.add(tier, "build (release)", "PERCH_TREE" in environment, time.monotonic() - begun)
+        workers = [[f"tests/{tier}/{name}.py" for name in files] for files in QEMU_WORKERS]
+        known = {Path(name).name for files in workers for name in files}
+        unknown = {path.name for path in (TOP / "tests" / tier).glob("test_*.py")} - known
+        if unknown or "PERCH_TREE" not in environment:
+            totals.add(tier, f"not in QEMU_WORKERS: {unknown}", not unknown, 0)
+            return
     with tempfile.TemporaryDirectory() as work:
-        report = Path(work) / "report.xml"
-        command = ["/usr/bin/python3", "-m", "pytest", "-q", "--no-header", "--no-summary", "--tb=short", "-p", "report",
-                   "-p", "no:cacheprovider", f"--junitxml={report}", f"tests/{tier}"]
-        if names:
-            command += ["-k", " or ".join(names)]
-        environment = {**os.environ, "PYTHONPATH": str(TOP / "tests"), "PERCH_TIER": tier,
-                       "PERCH_BUILD": str(TOP / "build" / "dev"), "PYTHONDONTWRITEBYTECODE": "1"}
-        run(command, env=environment)
-        cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []
-        if not cases:
-            totals.add(tier, "pytest ran no test", False, 0)
+        reports = [Path(work) / f"{number}.xml" for number in range(len(workers))]
+        for process in [pytest_start(tier, files, names, report, environment)
+                        for files, report in zip(workers, reports)]:
+            process.wait()
+        cases = [case for report in reports if report.exists()
+                 for case in ElementTree.parse(report).getroot().iter("testcase")]
+        if not cases or not all(report.exists() for report in reports):
+            totals.add(tier, "pytest ran to its end", False, 0)
         for case in cases:
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
             for child in bad:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the QEMU tests share: guests with our programs in them, and a look at the kernel's console after each."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from perch import Perch  # noqa: E402
 @pytest.fixture(scope="session")
 def tree() -> Path:
     """The install tree of our programs, release build."""
-    return programs.build_programs()
+    # tests/run builds it once for all its workers.
+    return Path(os.environ["PERCH_TREE"]) if "PERCH_TREE" in os.environ else programs.build_programs()
 
 
 @pytest.fixture
