@@ -6,6 +6,7 @@ prints a line with its seconds for each test, then `N passed, M failed`. A skipp
 Exit status 0 only if something ran and nothing failed.
 """
 
+import fnmatch
 import os
 import subprocess
 import sys
@@ -59,10 +60,14 @@ def step(totals: Totals, tier: str, name: str, command: list[str]) -> bool:
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Files of the project that match."""
-    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", *patterns], cwd=TOP, check=True,
-                            stdout=subprocess.PIPE, text=True)
-    return listed.stdout.split()
+    """Files of the project that match; all of them without a pattern."""
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files"], cwd=TOP, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    # An unpacked archive has no git.
+    names = listed.stdout.split() if listed.returncode == 0 else \
+        [str(path.relative_to(TOP)) for path in sorted(TOP.rglob("*"))
+         if path.is_file() and not {"build", ".git", "__pycache__"} & set(path.relative_to(TOP).parts)]
+    return [name for name in names if not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
 def shell_scripts() -> list[str]:
