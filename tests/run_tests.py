@@ -91,7 +91,7 @@ def lint(totals: Totals, names: list[str]) -> None:
     """Formatting and static checks."""
     cpp = tracked("*.cpp", "*.hpp")
     checks = {"clang-format": ["clang-format-16", "--dry-run", "--Werror", *cpp],
-              "shellcheck": ["shellcheck", *shell_scripts()],
+              "shellcheck": ["shellcheck", *shell_scripts(), *tracked("*.bash")],
               "spdx": ["sh", "-c", "! grep -L 'SPDX-License-Identifier' \"$@\" | grep .", "-",
                        *tracked("*.cpp", "*.hpp", "*.h", "*.c", "*.py", "*.sh", "*CMakeLists.txt", "*.service",
                                 "*.rules")]}
