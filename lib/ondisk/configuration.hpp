@@ -17,7 +17,7 @@
 
 namespace perch {
 
-/// What the configuration says of a member. The transitions are in member_state.hpp.
+/// What the configuration says of a member. lib/operations/controller is the only one to change it.
 enum class MemberState {
     online,     ///< in sync as far as the configuration knows
     candidate,  ///< assigned, its content is being rebuilt; not trusted
