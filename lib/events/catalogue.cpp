@@ -7,7 +7,7 @@ namespace perch {
 
 namespace {
 
-constexpr std::array<EventKindInfo, 22> table{{
+constexpr std::array<EventKindInfo, 21> table{{
     {EventKind::started, 0x0000, Severity::info, "ResourceEvent.1.3.ResourceStatusChangedOK",
      "Daemon started"},
     {EventKind::stopped, 0x8000, Severity::info, "ResourceEvent.1.3.ResourceStatusChangedOK",
@@ -32,8 +32,6 @@ constexpr std::array<EventKindInfo, 22> table{{
      "Drive failed"},
     {EventKind::drive_offline, 0x0052, Severity::warning, "StorageDevice.1.2.DriveOffline",
      "Drive set offline"},
-    {EventKind::drive_returned, 0x8003, Severity::warning, "StorageDevice.1.2.DriveInserted",
-     "Member returned"},
     {EventKind::drive_trouble, 0x8004, Severity::warning, "StorageDevice.1.2.DriveFailure",
      "Drive trouble"},
     {EventKind::rebuild_started, 0x006a, Severity::info, "StorageDevice.1.2.DriveOfflineCleared",

@@ -24,7 +24,6 @@ enum class EventKind {
     drive_removed,
     drive_failed,
     drive_offline,
-    drive_returned,
     drive_trouble,
     rebuild_started,
     rebuild_done,
