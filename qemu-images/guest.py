@@ -396,7 +396,15 @@ class Guest:
                     raise GuestError(f"slot {slot}: the guest did not let go of the drive.\n{self._console_tail()}")
                 time.sleep(0.05)
             group, block, _ = drive_nodes(gone)
-            monitor.execute("blockdev-del", node_name=block["node-name"])
+            # The device leaves QEMU's tree before it lets go of its image, when its last request ended.
+            while True:
+                try:
+                    monitor.execute("blockdev-del", node_name=block["node-name"])
+                    break
+                except qmp.QmpError as error:
+                    if "is in use" not in str(error) or time.monotonic() > deadline:
+                        raise
+                time.sleep(0.05)
             if group:
                 monitor.execute("object-del", id=group["id"])
         with cache.locked(self.directory / "state.lock"):
