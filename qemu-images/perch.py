@@ -124,44 +124,84 @@ class Perch:
         for line in self.machine.run("dmsetup info -c --noheadings -o name,major,minor", check=True).out.split():
             dm_name, major, minor = line.split(":")
             numbers[f"{major}:{minor}"] = dm_name
-        words = tables[f"perch-{name}"].split()
-        devices = words[words.index("raid") + 3 + int(words[words.index("raid") + 2]) + 1:]
         found = []
-        for data in devices[1::2]:
-            _, sectors, _, partition, offset = tables[numbers[data]].split()
+        for data in _data_devices(tables, numbers, f"perch-{name}"):
+            _, sectors, _, partition, offset = tables[data].split()
             node = self.machine.run(f"readlink -f /dev/block/{partition}", check=True).out.strip()
             found.append(Member(node, int(offset), int(sectors)))
         return found
 
-    def assemble_with_md(self, members: list[Member], chunk_kib: int = 64) -> str:
-        """Let md alone run the members of a stopped VD as RAID5, left-symmetric, taken as consistent; its device.
+    def assemble_with_md(self, members: list[Member], level: str = "raid5", per_span: int = 0,
+                         chunk_kib: int = 64) -> str:
+        """Let md alone run the members of a stopped VD, taken as consistent; the device with the VD's data.
 
         md writes its superblock (format 1.0, at the end) into a scratch tail behind each member's data, so nothing
-        of Perch's changes.
+        of Perch's changes. RAID50 and 60 are md arrays per span below a striped device.
         """
         run = self.machine.run
         parts = []
-        run("modprobe loop", check=True)
+        run("modprobe loop; modprobe raid0; true", check=True)
         for row, member in enumerate(members):
-            run(f"truncate -s 1M /tmp/tail{row} && losetup /dev/loop{row} /tmp/tail{row}", check=True)
-            run(f"printf '%s\\n' '0 {member.sectors} linear {member.device} {member.start}' "
+            run(f"truncate -s 1M /tmp/tail{row} && losetup /dev/loop{row} /tmp/tail{row} && "
+                f"printf '%s\\n' '0 {member.sectors} linear {member.device} {member.start}' "
                 f"'{member.sectors} 2048 linear /dev/loop{row} 0' | dmsetup create oracle{row}", check=True)
             parts.append(f"/dev/mapper/oracle{row}")
-        run(f"mdadm --create /dev/md0 --run --assume-clean --metadata=1.0 --bitmap=none --level=5 "
-            f"--layout=left-symmetric --chunk={chunk_kib}K --size={members[0].sectors // 2}K "
-            f"--raid-devices={len(parts)} {' '.join(parts)} </dev/null", check=True)
-        return "/dev/md0"
+        span_level, layout, parity = MD_LEVELS[level]
+        per_span = per_span if level in ("raid50", "raid60") else len(parts)
+        arrays = []
+        for first in range(0, len(parts), per_span):
+            array = f"/dev/md{len(arrays)}"
+            # RAID0 knows no component size: its data begins at the same place all the same.
+            size = "" if level == "raid0" else f"--assume-clean --bitmap=none --size={members[0].sectors // 2}K"
+            run(f"mdadm --create {array} --run --metadata=1.0 --level={span_level} {layout} {size} "
+                f"{'' if level == 'raid1' else f'--chunk={chunk_kib}K'} "
+                f"--raid-devices={per_span} {' '.join(parts[first:first + per_span])} </dev/null", check=True)
+            arrays.append(array)
+        if len(arrays) == 1:
+            return arrays[0]
+        data = members[0].sectors * (per_span - parity)
+        chunk = chunk_kib * 2 * (per_span - parity)
+        stripes = " ".join(f"{array} 0" for array in arrays)
+        run(f"echo '0 {data * len(arrays)} striped {len(arrays)} {chunk} {stripes}' | dmsetup create oracle-top",
+            check=True)
+        return "/dev/mapper/oracle-top"
+
+    def md_arrays(self) -> list[str]:
+        """The md arrays that run: md0 …"""
+        return self.machine.run("cd /sys/block; ls -d md*").out.split()
 
     def md_check(self) -> int:
-        """md's own parity check over the whole array: sectors that do not match."""
-        self.machine.run("echo max >/sys/block/md0/md/sync_max; echo 2000000 >/sys/block/md0/md/sync_speed_max; "
-                         "echo check >/sys/block/md0/md/sync_action", check=True)
-        self.machine.run("while [ $(cat /sys/block/md0/md/sync_action) != idle ]; do sleep 0.2; done",
-                         1200, check=True)
-        return int(self.machine.run("cat /sys/block/md0/md/mismatch_cnt", check=True).out)
+        """md's own check over all its arrays: sectors that do not match."""
+        mismatches = 0
+        for array in self.md_arrays():
+            base = f"/sys/block/{array}/md"
+            self.machine.run(f"echo max >{base}/sync_max; echo 2000000 >{base}/sync_speed_max; "
+                             f"echo check >{base}/sync_action", check=True)
+            self.machine.run(f"while [ $(cat {base}/sync_action) != idle ]; do sleep 0.2; done", 1200, check=True)
+            mismatches += int(self.machine.run(f"cat {base}/mismatch_cnt", check=True).out)
+        return mismatches
 
     def stop_md(self, count: int) -> None:
         """Stop what assemble_with_md() made."""
-        self.machine.run("mdadm --stop /dev/md0", check=True)
+        self.machine.run("dmsetup info oracle-top >/dev/null 2>&1 && dmsetup remove --retry oracle-top")
+        for array in self.md_arrays():
+            self.machine.run(f"mdadm --stop /dev/{array}", check=True)
         for row in range(count):
             self.machine.run(f"dmsetup remove --retry oracle{row}; losetup -d /dev/loop{row}; rm /tmp/tail{row}")
+
+
+MD_LEVELS = {"raid0": ("raid0", "", 0), "raid1": ("raid1", "", 0), "raid10": ("raid10", "--layout=n2", 0),
+             "raid5": ("raid5", "--layout=left-symmetric", 1), "raid50": ("raid5", "--layout=left-symmetric", 1),
+             "raid6": ("raid6", "--layout=ddf-N-continue", 2), "raid60": ("raid6", "--layout=ddf-N-continue", 2)}
+"""How mdadm names each level's array of one span: level, layout, members' worth of parity."""
+
+
+def _data_devices(tables: dict[str, str], numbers: dict[str, str], name: str) -> list[str]:
+    """The linear devices that hold the data of a device, by row: below raid, or striped, or striped over raid."""
+    words = tables[name].split()
+    if words[2] == "striped":
+        below = [numbers[number] for number in words[5::2]]
+        return below if tables[below[0]].split()[2] == "linear" else \
+            [part for span in below for part in _data_devices(tables, numbers, span)]
+    options = int(words[4])
+    return [numbers[number] for number in words[6 + options + 1::2]]

@@ -126,7 +126,7 @@ def ctest(totals: Totals, tier: str, names: list[str]) -> None:
             totals.add(tier, case.get("name"), good, float(case.get("time")))
 
 
-QEMU_WORKERS = [["test_story", "test_boot", "test_killed"], ["test_oracle", "test_hotplug", "test_unclean"]]
+QEMU_WORKERS = [["test_story", "test_boot", "test_killed"], ["test_levels", "test_hotplug", "test_unclean"]]
 """Files of the QEMU tests that run beside each other: a guest leaves half of two cores idle."""
 
 

@@ -2,7 +2,6 @@
 #include "assemble/assemble.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace perch {
 
@@ -12,42 +11,56 @@ namespace {
 /// most the one update that a crash interrupted.
 constexpr std::uint64_t events_tolerance = 1;
 
-/// `ours` while it has a drive, else the controller most drives belong to; nil without labels.
-Uuid our_controller(const std::vector<FoundDrive>& drives, const Uuid& ours) {
-    std::map<Uuid, int> votes;
-    for (const auto& drive : drives) {
-        if (drive.label) {
-            ++votes[drive.label->controller];
-        }
+/// The rows of one array of the engine.
+struct SpanRows {
+    std::size_t first = 0;
+    std::size_t count = 0;
+    [[nodiscard]] std::size_t end() const { return first + count; }
+};
+
+/// RAID10's spans are one array to the engine.
+std::vector<SpanRows> spans_of(const RaidShape& shape) {
+    const auto members = static_cast<std::size_t>(shape.members);
+    if (shape.level == RaidLevel::raid10) {
+        return {{0, members}};
     }
-    if (!ours.is_nil() && votes.contains(ours)) {
-        return ours;
+    std::vector<SpanRows> spans;
+    const auto count = static_cast<std::size_t>(shape.per_span);
+    for (std::size_t first = 0; first < members; first += count) {
+        spans.push_back({first, count});
     }
-    // std::map is ordered, and max_element keeps the first of equals: the lower UUID.
-    const auto best =
-        std::max_element(votes.begin(), votes.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    return best == votes.end() ? Uuid{} : best->first;
+    return spans;
 }
 
-/// Highest event counter among members that the configuration holds to be in sync.
-std::uint64_t newest_events(const ConfigVd& vd, const MemberRecords& records) {
+SpanRows span_of(const RaidShape& shape, std::size_t row) {
+    for (const auto& span : spans_of(shape)) {
+        if (row >= span.first && row < span.end()) {
+            return span;
+        }
+    }
+    return {};
+}
+
+/// Highest event counter among members of a span that the configuration holds to be in sync.
+std::uint64_t newest_events(const ConfigVd& vd, const MemberRecords& records, SpanRows span) {
     std::uint64_t newest = 0;
-    for (std::size_t row = 0; row < vd.members.size(); ++row) {
-        if (vd.members[row].state == MemberState::online && records[row]) {
-            newest = std::max(newest, records[row]->events);
+    for (auto row = span.first; row < span.end(); ++row) {
+        if (vd.members[row].state == MemberState::online && records[row].record) {
+            newest = std::max(newest, records[row].record->events);
         }
     }
     return newest;
 }
 
-bool called_failed(const ConfigVd& vd, const MemberRecords& records, std::uint64_t newest,
-                   int row) {
-    for (std::size_t other = 0; other < vd.members.size(); ++other) {
-        const auto& record = records[other];
+/// Whether a newest record of the span says that the row has failed.
+bool called_failed(const ConfigVd& vd, const MemberRecords& records, SpanRows span,
+                   std::size_t row) {
+    const auto newest = newest_events(vd, records, span);
+    for (auto other = span.first; other < span.end(); ++other) {
+        const auto& record = records[other].record;
         if (vd.members[other].state == MemberState::online && record && record->events == newest &&
-            std::find(record->failed_rows.begin(), record->failed_rows.end(), row) !=
-                record->failed_rows.end()) {
+            std::find(record->failed_rows.begin(), record->failed_rows.end(),
+                      static_cast<int>(row - span.first)) != record->failed_rows.end()) {
             return true;
         }
     }
@@ -55,22 +68,16 @@ bool called_failed(const ConfigVd& vd, const MemberRecords& records, std::uint64
 }
 
 EngineMember engine_member(const ConfigMember& member, const FoundDrive& drive, MemberRole role) {
-    return {role,
-            member.instance,
-            drive.identity.partition_path(),
-            member.metadata_offset,
-            member.metadata_bytes,
-            member.data_offset,
-            member.data_bytes};
+    return {role, member.instance, drive.identity.partition_path(), member.extents};
 }
 
 EngineVd without_members(const ConfigVd& vd) {
-    return {vd.uuid, vd.name, vd.strip_bytes, vd.vd_bytes, {}};
+    return {vd.uuid, vd.name, shape_of(vd), vd.strip_bytes, vd.vd_bytes, {}};
 }
 
-MemberRole role_of(const ConfigMember& member, const std::optional<MemberRecord>& record) {
+MemberRole role_of(const ConfigMember& member, const MemberEvidence& evidence) {
     if (member.state == MemberState::candidate) {
-        return record ? MemberRole::rebuild_continue : MemberRole::rebuild_fresh;
+        return evidence.record ? MemberRole::rebuild_continue : MemberRole::rebuild_fresh;
     }
     return MemberRole::in_sync;
 }
@@ -107,6 +114,175 @@ AssemblyPlan plan_first_start(const Configuration& configuration, const ConfigVd
     return plan;
 }
 
+/// Why nobody may start the VD at all; empty when somebody may.
+std::string forbidden(const ConfigVd& vd, const MemberRecords& records) {
+    for (const auto& [record, superblock] : records) {
+        if (!superblock || superblock->vd != vd.uuid) {
+            continue;
+        }
+        if (superblock->tombstone) {
+            return "a member says that it was deleted. Nothing was changed. Delete it";
+        }
+        if (superblock->owner != SuperblockOwner::dm_raid) {
+            return "its members belong to Perch's own kernel target, which this version does not "
+                   "run. Nothing was changed. Use the version that wrote them";
+        }
+    }
+    return "";
+}
+
+enum class Trust { in_sync, rebuild, absent, stale, unfinished, foreign, out };
+
+/// How far a member is to be believed.
+Trust judge(const ConfigVd& vd, const MemberRecords& records, SpanRows span, std::size_t row,
+            bool present) {
+    const auto& member = vd.members[row];
+    const auto& [record, superblock] = records[row];
+    if (!takes_part(member.state)) {
+        return Trust::out;
+    }
+    if (!present) {
+        return Trust::absent;
+    }
+    if (member.state == MemberState::candidate) {
+        return Trust::rebuild;
+    }
+    if (vd.started &&
+        (!superblock || superblock->vd != vd.uuid || superblock->instance != member.instance)) {
+        return Trust::foreign;
+    }
+    if (!is_redundant(vd.level)) {
+        return Trust::in_sync;
+    }
+    const auto newest = newest_events(vd, records, span);
+    if ((newest > 0 && (!record || record->events + events_tolerance < newest)) ||
+        called_failed(vd, records, span, row)) {
+        return Trust::stale;
+    }
+    return record && !record->rebuilt ? Trust::unfinished : Trust::in_sync;
+}
+
+MemberRole rebuild_role(const ConfigVd& vd, const MemberRecords& records, SpanRows span,
+                        std::size_t row) {
+    // dm-raid resumes a rebuild by its own idea of what is dirty: only with a record that is beyond
+    // doubt. Stale or empty metadata only costs the progress made so far.
+    const auto& record = records[row].record;
+    const bool doubtful = !record || record->events != newest_events(vd, records, span) ||
+                          called_failed(vd, records, span, row);
+    return doubtful ? MemberRole::rebuild_fresh : MemberRole::rebuild_continue;
+}
+
+std::optional<Drop> drop_of(const ConfigVd& vd, std::size_t row, Trust trust) {
+    const auto place = static_cast<int>(row);
+    switch (trust) {
+        case Trust::absent:
+            return Drop{place, MemberState::missing,
+                        vd.members[row].state == MemberState::candidate
+                            ? "absent during its rebuild"
+                            : "absent"};
+        case Trust::stale:
+            return Drop{place, MemberState::failed, "its content is older than the others'"};
+        case Trust::unfinished:
+            return Drop{place, MemberState::failed, "its rebuild was never finished"};
+        case Trust::foreign:
+            return Drop{place, MemberState::failed, "its metadata is not that of this member"};
+        default:
+            return std::nullopt;
+    }
+}
+
+/// After more members were lost than the span survives: which of those that are called failed were
+/// lost last, so that the span is again what it was when it stopped. Empty when that cannot be
+/// told.
+std::vector<std::size_t> lost_last(const ConfigVd& vd, const MemberRecords& records, SpanRows span,
+                                   const std::vector<Trust>& trust) {
+    std::uint64_t newest = 0;
+    for (auto row = span.first; row < span.end(); ++row) {
+        if (trust[row] == Trust::stale && records[row].record && records[row].record->rebuilt) {
+            newest = std::max(newest, records[row].record->events);
+        }
+    }
+    std::vector<std::size_t> last;
+    std::vector<bool> without_failed(vd.members.size(), false);
+    for (auto row = span.first; row < span.end(); ++row) {
+        const auto& record = records[row].record;
+        if (trust[row] == Trust::stale && record && record->rebuilt && record->events == newest) {
+            last.push_back(row);
+        }
+        // Whoever is absent may have stayed on after them.
+        without_failed[row] = trust[row] != Trust::in_sync && trust[row] != Trust::absent;
+    }
+    auto lost = without_failed;
+    for (auto row = span.first; row < span.end(); ++row) {
+        lost[row] = trust[row] != Trust::in_sync;
+    }
+    for (const auto row : last) {
+        lost[row] = false;
+    }
+    const auto shape = shape_of(vd);
+    const bool enough = readable(shape, lost) && !readable(shape, without_failed);
+    return enough ? last : std::vector<std::size_t>();
+}
+
+/// Takes back the members that were lost last, where a span cannot be read without them.
+void revive(const ConfigVd& vd, const MemberRecords& records, std::vector<Trust>& trust,
+            AssemblyPlan& plan) {
+    const auto shape = shape_of(vd);
+    for (const auto& span : spans_of(shape)) {
+        std::vector<bool> lost(vd.members.size(), false);
+        for (auto row = span.first; row < span.end(); ++row) {
+            lost[row] = trust[row] != Trust::in_sync;
+        }
+        if (readable(shape, lost)) {
+            continue;
+        }
+        const auto last = lost_last(vd, records, span, trust);
+        if (last.empty()) {
+            continue;
+        }
+        for (const auto row : last) {
+            trust[row] = Trust::in_sync;
+        }
+        std::vector<int> failed;
+        for (auto row = span.first; row < span.end(); ++row) {
+            if (trust[row] != Trust::in_sync) {
+                failed.push_back(static_cast<int>(row - span.first));
+            }
+        }
+        for (auto row = span.first; row < span.end(); ++row) {
+            if (trust[row] == Trust::in_sync) {
+                plan.rewrites.push_back(
+                    {static_cast<int>(row), newest_events(vd, records, span) + 1, failed});
+            }
+        }
+        // Writes were under way when it stopped.
+        plan.dirty = true;
+    }
+}
+
+std::string not_enough_text(const Configuration& configuration, const ConfigVd& vd,
+                            const std::vector<FoundDrive>& drives,
+                            const std::vector<Trust>& trust) {
+    const auto missing = missing_text(configuration, vd, drives);
+    const auto in_sync = std::count(trust.begin(), trust.end(), Trust::in_sync);
+    std::string stale;
+    for (std::size_t row = 0; row < trust.size(); ++row) {
+        const auto* drive = find_drive(configuration, vd.members[row].drive);
+        const auto drop = drop_of(vd, row, trust[row]);
+        if (drop && trust[row] != Trust::absent && drive != nullptr) {
+            stale += fmt::format("{}{}: {}", stale.empty() ? " Not used: " : "; ",
+                                 describe_drive(*drive), drop->reason);
+        }
+    }
+    return fmt::format(
+        "{} of {} members are there and in sync, too few for {}.{}{} Nothing was changed. It "
+        "starts "
+        "by itself when those that were there last return",
+        in_sync, vd.members.size(), to_string(vd.level),
+        missing.empty() ? "" : fmt::format(" Missing: {}.", missing),
+        stale.empty() ? "" : stale + ".");
+}
+
 }  // namespace
 
 bool takes_part(MemberState state) {
@@ -125,146 +301,54 @@ const FoundDrive* find_by_uuid(const std::vector<FoundDrive>& drives, const Uuid
     return found == drives.end() ? nullptr : &*found;
 }
 
-ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives, const Uuid& ours) {
-    ChosenConfiguration chosen;
-    chosen.configuration.controller = our_controller(drives, ours);
-    for (const auto& drive : drives) {
-        const bool foreign =
-            drive.label && drive.label->controller != chosen.configuration.controller;
-        if (drive.trouble && drive.trouble->code == Errc::incompatible && !foreign) {
-            chosen.refusal = fmt::format("s{} (SN {}): {}", drive.identity.slot,
-                                         drive.identity.serial, drive.trouble->message);
-        }
-        if (!drive.configuration || !drive.label ||
-            drive.label->controller != chosen.configuration.controller ||
-            drive.configuration->controller != chosen.configuration.controller) {
-            continue;
-        }
-        auto& newest = chosen.configuration;
-        if (newest.id.is_nil() || drive.configuration->sequence > newest.sequence) {
-            newest = *drive.configuration;
-        }
-    }
-    for (const auto& drive : drives) {
-        if (drive.configuration &&
-            drive.configuration->controller == chosen.configuration.controller &&
-            drive.configuration->sequence == chosen.configuration.sequence &&
-            drive.configuration->id != chosen.configuration.id) {
-            chosen.refusal = fmt::format(
-                "the drives carry two different configurations with the number {}; nothing is "
-                "started. Remove the drives whose state is not wanted",
-                drive.configuration->sequence);
-        }
-    }
-    return chosen;
-}
-
-void settle_identities(std::vector<FoundDrive>& drives, const Configuration& configuration) {
-    std::map<Uuid, std::vector<FoundDrive*>> by_label;
-    for (auto& drive : drives) {
-        if (drive.label) {
-            by_label[drive.label->drive].push_back(&drive);
-        }
-    }
-    for (const auto& [uuid, holders] : by_label) {
-        const auto* known = find_drive(configuration, uuid);
-        for (auto* drive : holders) {
-            const bool original = known != nullptr && known->identity == drive->identity.identity;
-            if (holders.size() > 1 && !original) {
-                drive->label.reset();
-                drive->configuration.reset();
-                drive->trouble = Error{
-                    Errc::corrupt,
-                    "it carries the label of another drive that is there too: a copy. If it is "
-                    "not needed, erase it; it is never used"};
-            }
-        }
-    }
-    for (auto& drive : drives) {
-        if (!drive.configuration || drive.label->controller != configuration.controller) {
-            continue;
-        }
-        for (const auto& vd : drive.configuration->vds) {
-            const bool member =
-                std::any_of(vd.members.begin(), vd.members.end(), [&](const auto& row) {
-                    return row.drive == drive.label->drive && takes_part(row.state);
-                });
-            const bool known =
-                std::any_of(configuration.vds.begin(), configuration.vds.end(),
-                            [&](const auto& other) { return other.uuid == vd.uuid; }) ||
-                std::find(configuration.tombstones.begin(), configuration.tombstones.end(),
-                          vd.uuid) != configuration.tombstones.end();
-            if (member && !known) {
-                drive.content = fmt::format(
-                    "a member of the VD '{}' of another history of this controller", vd.name);
-            }
-        }
-    }
-}
-
 AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& vd,
                            const std::vector<FoundDrive>& drives, const MemberRecords& records) {
-    if (!vd.started && std::find(records.begin(), records.end(), std::nullopt) != records.end()) {
-        return plan_first_start(configuration, vd, drives);
-    }
     AssemblyPlan plan;
     plan.vd = without_members(vd);
-    const auto newest = newest_events(vd, records);
-    std::size_t in_sync = 0;
-    bool resync_pending = false;
-    bool stale_member = false;
-    for (std::size_t i = 0; i < vd.members.size(); ++i) {
-        const auto& member = vd.members[i];
-        const auto row = static_cast<int>(i);
-        const auto* drive = find_by_uuid(drives, member.drive);
-        const auto& record = records[i];
-        EngineMember engine;
-        engine.instance = member.instance;
-        if (!takes_part(member.state)) {
-            plan.vd.members.push_back(engine);
-            continue;
-        }
-        const bool stale = newest > 0 && (!record || record->events + events_tolerance < newest);
-        if (member.state == MemberState::candidate) {
-            // dm-raid resumes a rebuild by its own idea of what is dirty: only with a record that
-            // is beyond doubt.
-            const bool doubtful =
-                !record || record->events != newest || called_failed(vd, records, newest, row);
-            if (drive == nullptr) {
-                plan.drops.push_back({row, MemberState::missing, "absent during its rebuild"});
-            } else {
-                // Stale or empty metadata only costs the progress made so far.
-                engine = engine_member(
-                    member, *drive, doubtful ? MemberRole::rebuild_fresh : role_of(member, record));
-            }
-        } else if (drive == nullptr) {
-            plan.drops.push_back({row, MemberState::missing, "absent"});
-        } else if (stale || called_failed(vd, records, newest, row)) {
-            plan.drops.push_back(
-                {row, MemberState::failed, "its content is older than the others'"});
-            stale_member = true;
-        } else if (record && !record->rebuilt) {
-            plan.drops.push_back({row, MemberState::failed, "its rebuild was never finished"});
-        } else {
-            engine = engine_member(member, *drive, MemberRole::in_sync);
-            ++in_sync;
-            resync_pending = resync_pending || (record && record->resync_pending);
-            plan.dirty = plan.dirty || (record && record->dirty);
-        }
-        plan.vd.members.push_back(engine);
-    }
-    const auto missing = missing_text(configuration, vd, drives);
-    if (in_sync + 1 < vd.members.size()) {
-        plan.reason = fmt::format(
-            "{} of {} members are there and in sync, {} are needed.{} Nothing was changed.{}",
-            in_sync, vd.members.size(), vd.members.size() - 1,
-            missing.empty() ? "" : fmt::format(" Missing: {}.", missing),
-            stale_member ? " A member that is there was recorded as failed by the others; this "
-                           "version cannot start without it"
-                         : " It starts by itself when they return");
+    if (plan.reason = forbidden(vd, records); !plan.reason.empty()) {
         return plan;
     }
-    if (resync_pending && in_sync < vd.members.size()) {
+    const bool recordless =
+        is_redundant(vd.level) &&
+        std::any_of(records.begin(), records.end(), [](const auto& row) { return !row.record; });
+    if (!vd.started && recordless) {
+        return plan_first_start(configuration, vd, drives);
+    }
+    const auto shape = shape_of(vd);
+    std::vector<Trust> trust;
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        const bool present = find_by_uuid(drives, vd.members[row].drive) != nullptr;
+        trust.push_back(judge(vd, records, span_of(shape, row), row, present));
+    }
+    revive(vd, records, trust, plan);
+    std::vector<bool> lost;
+    bool resync_pending = false;
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        const auto& member = vd.members[row];
+        const auto* drive = find_by_uuid(drives, member.drive);
+        EngineMember engine;
+        engine.instance = member.instance;
+        if (trust[row] == Trust::in_sync) {
+            engine = engine_member(member, *drive, MemberRole::in_sync);
+            const auto& record = records[row].record;
+            resync_pending = resync_pending || (record && record->resync_pending);
+            plan.dirty = plan.dirty || (record && record->dirty);
+        } else if (trust[row] == Trust::rebuild) {
+            engine =
+                engine_member(member, *drive, rebuild_role(vd, records, span_of(shape, row), row));
+        } else if (auto drop = drop_of(vd, row, trust[row])) {
+            plan.drops.push_back(std::move(*drop));
+        }
+        lost.push_back(trust[row] != Trust::in_sync);
+        plan.vd.members.push_back(engine);
+    }
+    if (!readable(shape, lost)) {
+        plan.reason = not_enough_text(configuration, vd, drives, trust);
+        return plan;
+    }
+    if (resync_pending && has_parity(vd.level) &&
+        std::find(lost.begin(), lost.end(), true) != lost.end()) {
+        const auto missing = missing_text(configuration, vd, drives);
         plan.reason = fmt::format(
             "its parity was not made consistent before it stopped, so all its members are "
             "needed.{} "

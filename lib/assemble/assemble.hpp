@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From what drives say to what should run: which configuration counts, and which members of a VD
-// may be trusted. Pure functions; perchd and perch-assemble both decide by these.
+// From what a VD's members say to what should run: which of them may be trusted. Pure functions;
+// perchd and perch-assemble both decide by these. Which configuration counts is assemble/history.
 #pragma once
 
 #include <optional>
@@ -10,35 +10,21 @@
 #include "drives/drive_access.hpp"
 #include "engine/engine.hpp"
 #include "ondisk/configuration.hpp"
+#include "ondisk/superblock.hpp"
 
 namespace perch {
-
-/// Which configuration the drives agree on.
-struct ChosenConfiguration {
-    /// The newest one of our controller; empty (nil controller) when no drive has any.
-    Configuration configuration;
-    /// Set when no choice is safe: nothing is started, nothing changed.
-    std::optional<std::string> refusal;
-};
-
-/// `ours` is our controller as long as one of its drives is there; else (nil, or all gone) the one
-/// with the most drives (ties: the lower UUID). The others are foreign and decide nothing. Of ours
-/// the highest sequence counts; two different states with the same highest sequence are two
-/// histories, and neither is followed. A configuration of ours in a newer format stops everything.
-ChosenConfiguration choose_configuration(const std::vector<FoundDrive>& drives,
-                                         const Uuid& ours = {});
-
-/// Takes the label from what must not count although its label says so: copies of a drive (the one
-/// that the configuration knows by identity stays; none, if that cannot be told). Marks, as
-/// content, drives that hold a VD of another history: one that the configuration neither has nor
-/// deleted.
-void settle_identities(std::vector<FoundDrive>& drives, const Configuration& configuration);
 
 /// The found drive with that label, or nullptr. Drives that did not answer have none.
 const FoundDrive* find_by_uuid(const std::vector<FoundDrive>& drives, const Uuid& uuid);
 
-/// One member's metadata as read from its drive; nullopt: none written yet, or not readable.
-using MemberRecords = std::vector<std::optional<MemberRecord>>;
+/// What was read of one member's metadata.
+struct MemberEvidence {
+    std::optional<MemberRecord> record;    ///< the engine's; nullopt: none written yet
+    std::optional<Superblock> superblock;  ///< Perch's; nullopt: none
+    bool operator==(const MemberEvidence&) const = default;
+};
+/// By row.
+using MemberRecords = std::vector<MemberEvidence>;
 
 enum class Readiness {
     complete,    ///< every member that the configuration counts on is there
@@ -53,20 +39,38 @@ struct Drop {
     std::string reason;
 };
 
+/// A record that must be rewritten before the start (Engine::rewrite_record).
+struct RecordRewrite {
+    int row = 0;
+    std::uint64_t events = 0;
+    std::vector<int> failed_rows;  ///< of its span
+};
+
 struct AssemblyPlan {
     Readiness readiness = Readiness::impossible;
     EngineVd vd;
     std::vector<Drop> drops;
     bool dirty = false;           ///< it was not stopped cleanly: parity is unknown in places
     bool reset_metadata = false;  ///< zero all members' metadata first: it never ran
-    std::string reason;           ///< for a person, when not complete
+    std::vector<RecordRewrite> rewrites;  ///< start again from the last set that was in sync
+    std::string reason;                   ///< for a person, when not complete
 };
 
-/// Decides how a VD that does not run may start. A member that the newest record of the others
-/// calls failed, or whose own record is more than one event behind, is stale and not trusted; so is
-/// one whose record says that its rebuild was not finished. A VD that never ran (created, then a
-/// crash in the middle of the engine's first records) starts from zeroed metadata, with all
-/// members: no host write can have come before the engine's records were complete on all of them.
+/// Decides how a VD that does not run may start.
+///
+/// Not trusted is a member that the newest record of the others in its span calls failed; one whose
+/// own record is more than one event behind; one whose record says that its rebuild was not
+/// finished; one whose superblock is not that of its assignment. A superblock with another owner,
+/// or a tombstone, forbids the start.
+///
+/// A VD that never ran (created, then a crash in the middle of the engine's first records) starts
+/// from zeroed metadata, with all members: no host write can have come before the engine's records
+/// were complete on all of them.
+///
+/// A VD that lost more members than it survives starts again from the last set that was in sync:
+/// the members that no record calls failed, and those that were lost last. Lost last are the ones
+/// with the newest record among the failed, if without them nothing could have been acknowledged
+/// any more, whoever of those still absent had stayed on.
 AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& vd,
                            const std::vector<FoundDrive>& drives, const MemberRecords& records);
 

@@ -5,7 +5,9 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 namespace perch {
 
@@ -35,7 +37,19 @@ Result<ControllerLock> ControllerLock::take(const std::string& directory, const 
 
 Result<ControllerLock> ControllerLock::try_take(const std::string& directory,
                                                 const std::string& name) {
-    return lock(directory + "/" + name, LOCK_EX | LOCK_NB);
+    constexpr auto step = std::chrono::milliseconds(20);
+    constexpr int tries = 10;
+    auto taken = lock(directory + "/" + name, LOCK_EX | LOCK_NB);
+    for (int i = 1; !taken && taken.error().code == Errc::in_use && i < tries; ++i) {
+        std::this_thread::sleep_for(step);
+        taken = lock(directory + "/" + name, LOCK_EX | LOCK_NB);
+    }
+    return taken;
+}
+
+bool ControllerLock::is_held(const std::string& directory, const std::string& name) {
+    const auto looked = lock(directory + "/" + name, LOCK_SH | LOCK_NB);
+    return !looked && looked.error().code == Errc::in_use;
 }
 
 }  // namespace perch

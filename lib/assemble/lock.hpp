@@ -15,8 +15,11 @@ class ControllerLock {
     /// Waits for another holder. `directory` is made when missing.
     static Result<ControllerLock> take(const std::string& directory = "/run/perch",
                                        const std::string& name = "assemble.lock");
-    /// Errc::in_use instead of waiting.
+    /// Errc::in_use instead of waiting, but for the moment that is_held() may have it.
     static Result<ControllerLock> try_take(const std::string& directory, const std::string& name);
+
+    /// Whether somebody holds it. Never holds it long itself.
+    static bool is_held(const std::string& directory, const std::string& name);
 
   private:
     explicit ControllerLock(UniqueFd fd) : fd_(std::move(fd)) {}

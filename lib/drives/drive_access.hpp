@@ -12,6 +12,7 @@
 #include "model/snapshot.hpp"
 #include "ondisk/configuration.hpp"
 #include "ondisk/label.hpp"
+#include "ondisk/superblock.hpp"
 
 namespace perch {
 
@@ -25,6 +26,10 @@ struct FoundDrive {
     std::optional<Error> trouble;    ///< label or configuration that cannot be used
     std::vector<std::string> users;  ///< who uses it, other than Perch
     std::optional<DriveHealth> health;
+    /// A copy of its partition table is damaged, and repair_table may mend it. While it is the
+    /// primary one, the kernel shows no partition: then the drive has no label here, and `trouble`
+    /// says why.
+    bool table_damaged = false;
 };
 
 /// A piece of one drive's partition, for zeroing. `owner` is the drive UUID that its label must
@@ -34,6 +39,14 @@ struct DriveRange {
     Uuid owner;
     std::uint64_t offset = 0;  ///< bytes from the start of the drive
     std::uint64_t length = 0;
+};
+
+/// A superblock for one member, at that offset from the start of the drive. `owner` as above.
+struct SuperblockWrite {
+    DriveIdentity drive;
+    Uuid owner;
+    std::uint64_t offset = 0;
+    Superblock superblock;
 };
 
 class DriveAccess {
@@ -47,12 +60,35 @@ class DriveAccess {
     virtual std::vector<FoundDrive> look() = 0;
     /// Partition table and label, over whatever was there: the caller has decided that this may be.
     /// Errc::in_use when the kernel has the drive open.
-    virtual Result<Label> take(const DriveIdentity& drive, const Uuid& controller) = 0;
+    virtual Result<Label> take(const DriveIdentity& drive, const Uuid& controller,
+                               Coercion coercion) = 0;
+    /// Removes Perch's label and partition table: the drive is blank afterwards. Errc::in_use when
+    /// the kernel has it open.
+    virtual Result<void> release(const DriveIdentity& drive) = 0;
+    /// Makes the partition table of a drive with `table_damaged` whole, from its backup or, where
+    /// none is left, from the label; the kernel has the partition on return. Looks at the drive
+    /// anew and refuses what does not hold any more. The caller holds the lock under which drives
+    /// are changed.
+    virtual Result<void> repair_table(const DriveIdentity& drive) {
+        return fail(Errc::unsupported, "{} has no partition table", drive.name);
+    }
     /// Writes to each drive, in parallel; one answer per drive, in order.
     virtual std::vector<Result<void>> write_configuration(const std::vector<FoundDrive>& drives,
                                                           const Configuration& configuration) = 0;
     virtual Result<Bytes> read(const DriveIdentity& drive, std::uint64_t offset,
                                std::uint64_t length) = 0;
+    /// Rewrites both labels of a drive that shows `owner` with another controller, and nothing
+    /// else.
+    virtual Result<void> adopt(const DriveIdentity& drive, const Uuid& owner,
+                               const Uuid& controller) = 0;
+    /// As perch::read_superblock, at that offset from the start of the drive.
+    virtual Result<std::optional<Superblock>> read_superblock(const DriveIdentity& drive,
+                                                              std::uint64_t offset) = 0;
+    /// As perch::write_superblock, in parallel over drives. The first error, if any.
+    virtual Result<void> write_superblocks(const std::vector<SuperblockWrite>& writes) = 0;
+    /// Writes whole 4 KiB units durably. `owner` as in DriveRange.
+    virtual Result<void> write(const DriveIdentity& drive, const Uuid& owner, std::uint64_t offset,
+                               const Bytes& bytes) = 0;
     /// Zeroes all ranges, in parallel over drives. The first error, if any.
     virtual Result<void> zero(const std::vector<DriveRange>& ranges) = 0;
 };

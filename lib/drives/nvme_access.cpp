@@ -2,7 +2,9 @@
 #include "drives/nvme_access.hpp"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,66 +13,17 @@
 
 #include "drives/block_users.hpp"
 #include "drives/health.hpp"
+#include "drives/probe.hpp"
 #include "ondisk/config_slot.hpp"
-#include "ondisk/content.hpp"
 #include "ondisk/file_device.hpp"
 #include "ondisk/gpt.hpp"
+#include "uapi/perch_format.h"
 
 namespace perch {
 
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-/// What is on a drive; runs on the drive's worker.
-void probe_content(FoundDrive& found, bool want_content) {
-    const auto path = found.identity.path();
-    auto device = FileDevice::open(path, FileDevice::Mode::read_only);
-    if (!device) {
-        found.trouble = device.error();
-        return;
-    }
-    const auto by_table = find_partition(path, found.identity.logical_block_bytes);
-    const bool in_table = by_table && *by_table;
-    // A damaged table makes the partition vanish; the label is still at its fixed place.
-    const auto fixed = partition_layout(found.identity.size_bytes);
-    if (in_table || fixed) {
-        auto label = read_label(*device, in_table ? **by_table : *fixed);
-        if (!label) {
-            found.trouble = label.error();
-            return;
-        }
-        if (*label && !by_table) {
-            found.trouble = by_table.error();
-            return;
-        }
-        if (*label && !in_table) {
-            found.trouble = Error{Errc::corrupt,
-                                  "it carries Perch's label, but its partition table is damaged; "
-                                  "restore the table from its backup (sgdisk --load-backup or "
-                                  "gdisk's 'r' menu)"};
-            return;
-        }
-        found.label = *label;
-    }
-    if (found.label) {
-        auto configuration = read_configuration(*device, found.label->partition);
-        if (configuration) {
-            found.configuration = std::move(*configuration);
-        } else {
-            found.trouble = configuration.error();
-        }
-        return;
-    }
-    if (want_content) {
-        auto content = in_table ? find_content_beside_table(path) : find_content(path);
-        if (content) {
-            found.content = std::move(*content);
-        } else {
-            found.trouble = content.error();
-        }
-    }
-}
 
 /// Waits until the kernel shows the partition that was just made.
 Result<void> wait_for_node(const std::string& path) {
@@ -114,26 +67,26 @@ Result<UniqueFd> lock_drive(const DriveIdentity& drive) {
     return flock_patiently(fd.get(), drive.path()).map([&] { return std::move(fd); });
 }
 
-/// Opens Perch's partition for an edit and does it, the drive locked. The label on what was opened
+/// Opens Perch's partition for an edit and does it, the drive locked; the job gets the device,
+/// whose offsets count from the start of the drive, and the label. The label on what was opened
 /// must be `owner`'s: names change hands when drives are pulled and inserted.
 template <typename Job>
-auto edit_partition(const DriveIdentity& drive, const PartitionLayout& partition, const Uuid& owner,
-                    Job job) -> decltype(job(std::declval<FileDevice&>())) {
+Result<void> edit_partition(const DriveIdentity& drive, const Uuid& owner, Job job) {
     const auto lock = lock_drive(drive);
     if (!lock) {
         return tl::make_unexpected(lock.error());
     }
-    auto device =
-        FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write, partition.offset);
+    auto device = FileDevice::open(drive.partition_path(), FileDevice::Mode::read_write,
+                                   PERCH_FRONT_RESERVE_BYTES);
     if (!device) {
         return tl::make_unexpected(device.error());
     }
-    const auto label = read_label(*device, partition);
+    const auto label = find_label(*device, drive.size_bytes);
     if (!label || !*label || (*label)->drive != owner) {
         return fail(Errc::not_found, "{} is another drive by now; nothing was written on it",
                     drive.path());
     }
-    return job(*device);
+    return job(*device, **label);
 }
 
 /// The drive behind a name that was just opened must be the one that was decided about.
@@ -148,39 +101,53 @@ Result<void> check_same_drive(const DriveIdentity& drive) {
     return {};
 }
 
-/// Runs on the drive's worker. The descriptor opened first is the one that all is written through:
-/// if the drive is pulled after that, writes fail instead of reaching its successor.
-Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
-    const auto partition = partition_layout(drive.size_bytes);
+/// Opens a whole drive for writing, locked, and sure that it is that drive and nobody uses it. All
+/// is written through this descriptor: if the drive is pulled after that, writes fail instead of
+/// reaching its successor.
+Result<UniqueFd> open_whole(const DriveIdentity& drive) {
+    UniqueFd fd(::open(drive.path().c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd.valid()) {
+        return fail(Errc::io, "cannot open {}: {}", drive.path(), errno_text(errno));
+    }
+    if (auto same = check_same_drive(drive); !same) {
+        return tl::make_unexpected(same.error());
+    }
+    if (auto locked = flock_patiently(fd.get(), drive.path()); !locked) {
+        return tl::make_unexpected(locked.error());
+    }
+    // The kernel's own word that nobody has it: mounts, md, dm, LVM all hold it exclusively. Not
+    // held on, because re-reading the partition table wants to hold it itself.
+    if (const UniqueFd exclusive(::open(drive.path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+        !exclusive.valid()) {
+        return fail(errno == EBUSY ? Errc::in_use : Errc::io, "cannot take {}: {}", drive.path(),
+                    errno_text(errno));
+    }
+    return fd;
+}
+
+Result<FileDevice> device_of(const UniqueFd& fd) {
+    return FileDevice::open(fmt::format("/proc/self/fd/{}", fd.get()),
+                            FileDevice::Mode::read_write);
+}
+
+/// Runs on the drive's worker.
+Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller, Coercion coercion) {
+    const auto partition = partition_layout(drive.size_bytes, coercion);
     if (!partition) {
         return tl::make_unexpected(partition.error());
     }
     const Label label{controller, Uuid::random(), drive.size_bytes, *partition,
                       drive.logical_block_bytes};
     {
-        const UniqueFd fd(::open(drive.path().c_str(), O_RDWR | O_CLOEXEC));
-        if (!fd.valid()) {
-            return fail(Errc::io, "cannot open {}: {}", drive.path(), errno_text(errno));
+        const auto fd = open_whole(drive);
+        if (!fd) {
+            return tl::make_unexpected(fd.error());
         }
-        if (auto same = check_same_drive(drive); !same) {
-            return tl::make_unexpected(same.error());
-        }
-        if (auto locked = flock_patiently(fd.get(), drive.path()); !locked) {
-            return tl::make_unexpected(locked.error());
-        }
-        // The kernel's own word that nobody has it: mounts, md, dm, LVM all hold it exclusively.
-        // Not held on, because re-reading the partition table wants to hold it itself.
-        if (const UniqueFd exclusive(::open(drive.path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
-            !exclusive.valid()) {
-            return fail(errno == EBUSY ? Errc::in_use : Errc::io, "cannot take {}: {}",
-                        drive.path(), errno_text(errno));
-        }
-        auto done = write_gpt(fd.get(), drive.path(), *partition, drive.logical_block_bytes);
+        auto done = write_gpt(fd->get(), drive.path(), *partition, drive.logical_block_bytes);
         if (!done) {
             return tl::make_unexpected(done.error());
         }
-        auto device = FileDevice::open(fmt::format("/proc/self/fd/{}", fd.get()),
-                                       FileDevice::Mode::read_write);
+        auto device = device_of(*fd);
         done = device ? write_label(*device, label) : tl::make_unexpected(device.error());
         if (!done) {
             return tl::make_unexpected(done.error());
@@ -190,6 +157,77 @@ Result<Label> take_drive(const DriveIdentity& drive, const Uuid& controller) {
         return tl::make_unexpected(done.error());
     }
     return label;
+}
+
+/// Runs on the drive's worker. Both ends and the label go; what lies between is not Perch's to
+/// judge.
+Result<void> release_drive(const DriveIdentity& drive) {
+    constexpr std::uint64_t end_bytes = 16ULL << 20;  // what the blank test reads at each end
+    const auto fd = open_whole(drive);
+    if (!fd) {
+        return tl::make_unexpected(fd.error());
+    }
+    auto device = device_of(*fd);
+    if (!device) {
+        return tl::make_unexpected(device.error());
+    }
+    const auto label = find_label(*device, drive.size_bytes);
+    if (label && *label) {
+        const auto& partition = (*label)->partition;
+        auto zeroed = device->zero(partition.offset, PERCH_EXTENTS_OFFSET).and_then([&] {
+            return device->zero(partition.offset + partition.length - PERCH_EDGE_BYTES,
+                                PERCH_EDGE_BYTES);
+        });
+        if (!zeroed) {
+            return zeroed;
+        }
+    }
+    return device->zero(0, end_bytes)
+        .and_then([&] { return device->zero(drive.size_bytes - end_bytes, end_bytes); })
+        .and_then([&]() -> Result<void> {
+            return ::ioctl(fd->get(), BLKRRPART) == 0
+                       ? Result<void>()
+                       : fail(Errc::io, "{}: the kernel does not re-read its partition table: {}",
+                              drive.path(), errno_text(errno));
+        });
+}
+
+/// Runs on the drive's worker; one descriptor for all, as in take_drive.
+Result<void> repair_table_of(const DriveIdentity& drive) {
+    {
+        const UniqueFd fd(::open(drive.path().c_str(), O_RDWR | O_CLOEXEC));
+        if (!fd.valid()) {
+            return fail(Errc::io, "cannot open {}: {}", drive.path(), errno_text(errno));
+        }
+        if (auto same = check_same_drive(drive); !same) {
+            return same;
+        }
+        if (auto locked = flock_patiently(fd.get(), drive.path()); !locked) {
+            return locked;
+        }
+        FoundDrive found;
+        found.identity = drive;
+        probe_content(found, drive.path(), false);
+        if (!found.table_damaged) {
+            // Somebody has mended it meanwhile, or it is no longer what it was.
+            return found.label ? Result<void>()
+                               : fail(Errc::wrong_state, "{}: {}", drive.path(),
+                                      found.trouble ? found.trouble->message : "it has no label");
+        }
+        auto device = FileDevice::open(fmt::format("/proc/self/fd/{}", fd.get()),
+                                       FileDevice::Mode::read_only);
+        const auto label =
+            device ? find_label(*device, drive.size_bytes) : tl::make_unexpected(device.error());
+        if (!label || !*label) {
+            return fail(Errc::corrupt, "{} has no label any more", drive.path());
+        }
+        const auto& partition = (*label)->partition;
+        auto done = repair_gpt(fd.get(), drive.path(), partition, drive.logical_block_bytes);
+        if (!done) {
+            return done;
+        }
+    }
+    return wait_for_node(drive.partition_path());
 }
 
 }  // namespace
@@ -209,7 +247,7 @@ void NvmeAccess::start_probe(Entry& entry) const {
             FoundDrive found;
             found.identity = identity;
             found.answered = true;
-            probe_content(found, want_content);
+            probe_content(found, identity.path(), want_content);
             return found;
         });
 }
@@ -281,10 +319,36 @@ Result<T> NvmeAccess::edit(const DriveIdentity& drive, std::function<Result<T>()
     return wait_until(answer, SteadyClock::now() + options_.edit_timeout, drive.path());
 }
 
-Result<Label> NvmeAccess::take(const DriveIdentity& drive, const Uuid& controller) {
-    auto label = edit<Label>(drive, [drive, controller] { return take_drive(drive, controller); });
+Result<Label> NvmeAccess::take(const DriveIdentity& drive, const Uuid& controller,
+                               Coercion coercion) {
+    auto label = edit<Label>(
+        drive, [drive, controller, coercion] { return take_drive(drive, controller, coercion); });
     invalidate(drive.name);
     return label;
+}
+
+Result<void> NvmeAccess::release(const DriveIdentity& drive) {
+    auto done = edit<void>(drive, [drive] { return release_drive(drive); });
+    invalidate(drive.name);
+    return done;
+}
+
+Result<void> NvmeAccess::adopt(const DriveIdentity& drive, const Uuid& owner,
+                               const Uuid& controller) {
+    auto done = edit<void>(drive, [drive, owner, controller] {
+        return edit_partition(drive, owner, [&](FileDevice& device, Label label) {
+            label.controller = controller;
+            return rewrite_label(device, label);
+        });
+    });
+    invalidate(drive.name);
+    return done;
+}
+
+Result<void> NvmeAccess::repair_table(const DriveIdentity& drive) {
+    auto done = edit<void>(drive, [drive] { return repair_table_of(drive); });
+    invalidate(drive.name);
+    return done;
 }
 
 std::vector<Result<void>> NvmeAccess::write_configuration(const std::vector<FoundDrive>& drives,
@@ -296,12 +360,12 @@ std::vector<Result<void>> NvmeAccess::write_configuration(const std::vector<Foun
             answers.emplace_back();
             continue;
         }
-        answers.push_back(slot->worker.ask<Result<void>>([identity = drive.identity,
-                                                          label = *drive.label, configuration] {
-            return edit_partition(identity, label.partition, label.drive, [&](FileDevice& device) {
-                return perch::write_configuration(device, label.partition, configuration);
-            });
-        }));
+        answers.push_back(slot->worker.ask<Result<void>>(
+            [identity = drive.identity, owner = drive.label->drive, configuration] {
+                return edit_partition(identity, owner, [&](FileDevice& device, const Label& label) {
+                    return perch::write_configuration(device, label.partition, configuration);
+                });
+            }));
     }
     const auto deadline = SteadyClock::now() + options_.edit_timeout;
     std::vector<Result<void>> results;
@@ -323,31 +387,61 @@ Result<Bytes> NvmeAccess::read(const DriveIdentity& drive, std::uint64_t offset,
     });
 }
 
-Result<void> NvmeAccess::zero(const std::vector<DriveRange>& ranges) {
+Result<std::optional<Superblock>> NvmeAccess::read_superblock(const DriveIdentity& drive,
+                                                              std::uint64_t offset) {
+    return edit<std::optional<Superblock>>(drive, [drive, offset] {
+        return FileDevice::open(drive.path(), FileDevice::Mode::read_only)
+            .and_then([&](FileDevice device) { return perch::read_superblock(device, offset); });
+    });
+}
+
+Result<void> NvmeAccess::edit_all(const std::vector<PartitionEdit>& edits) {
     std::vector<std::shared_future<Result<void>>> answers;
-    for (const auto& range : ranges) {
-        auto* slot = entry(range.drive);
+    for (const auto& edit : edits) {
+        auto* slot = entry(edit.drive);
         if (slot == nullptr) {
-            return fail(Errc::not_found, "{} is gone", range.drive.name);
+            return fail(Errc::not_found, "{} is gone", edit.drive.name);
         }
-        answers.push_back(slot->worker.ask<Result<void>>([range] {
-            // Perch's partition begins at the same place on all drives, and ends by their size.
-            return partition_layout(range.drive.size_bytes)
-                .and_then([&](const PartitionLayout& partition) {
-                    return edit_partition(range.drive, partition, range.owner,
-                                          [&](FileDevice& device) {
-                                              return device.zero(range.offset, range.length);
-                                          });
-                });
+        answers.push_back(slot->worker.ask<Result<void>>([edit] {
+            return edit_partition(
+                edit.drive, edit.owner,
+                [&](FileDevice& device, const Label& /*label*/) { return edit.job(device); });
         }));
     }
     const auto deadline = SteadyClock::now() + options_.edit_timeout;
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-        if (auto done = wait_until(answers[i], deadline, ranges[i].drive.path()); !done) {
+    for (std::size_t i = 0; i < edits.size(); ++i) {
+        if (auto done = wait_until(answers[i], deadline, edits[i].drive.path()); !done) {
             return done;
         }
     }
     return {};
+}
+
+Result<void> NvmeAccess::write_superblocks(const std::vector<SuperblockWrite>& writes) {
+    std::vector<PartitionEdit> edits;
+    for (const auto& write : writes) {
+        edits.push_back({write.drive, write.owner, [write](BlockDevice& device) {
+                             return write_superblock(device, write.offset, write.superblock);
+                         }});
+    }
+    return edit_all(edits);
+}
+
+Result<void> NvmeAccess::write(const DriveIdentity& drive, const Uuid& owner, std::uint64_t offset,
+                               const Bytes& bytes) {
+    return edit_all({{drive, owner, [offset, bytes](BlockDevice& device) {
+                          return device.write(offset, bytes);
+                      }}});
+}
+
+Result<void> NvmeAccess::zero(const std::vector<DriveRange>& ranges) {
+    std::vector<PartitionEdit> edits;
+    for (const auto& range : ranges) {
+        edits.push_back({range.drive, range.owner, [range](BlockDevice& device) {
+                             return device.zero(range.offset, range.length);
+                         }});
+    }
+    return edit_all(edits);
 }
 
 void NvmeAccess::invalidate(const std::string& name) {

@@ -28,7 +28,17 @@ class NvmeAccess final : public DriveAccess {
     explicit NvmeAccess(NvmeAccessOptions options = {}) : options_(std::move(options)) {}
 
     std::vector<FoundDrive> look() override;
-    Result<Label> take(const DriveIdentity& drive, const Uuid& controller) override;
+    Result<Label> take(const DriveIdentity& drive, const Uuid& controller,
+                       Coercion coercion) override;
+    Result<void> release(const DriveIdentity& drive) override;
+    Result<void> adopt(const DriveIdentity& drive, const Uuid& owner,
+                       const Uuid& controller) override;
+    Result<std::optional<Superblock>> read_superblock(const DriveIdentity& drive,
+                                                      std::uint64_t offset) override;
+    Result<void> write_superblocks(const std::vector<SuperblockWrite>& writes) override;
+    Result<void> write(const DriveIdentity& drive, const Uuid& owner, std::uint64_t offset,
+                       const Bytes& bytes) override;
+    Result<void> repair_table(const DriveIdentity& drive) override;
     std::vector<Result<void>> write_configuration(const std::vector<FoundDrive>& drives,
                                                   const Configuration& configuration) override;
     Result<Bytes> read(const DriveIdentity& drive, std::uint64_t offset,
@@ -52,6 +62,14 @@ class NvmeAccess final : public DriveAccess {
     Entry* entry(const DriveIdentity& drive);
     void start_probe(Entry& entry) const;
     void refresh_health(Entry& entry) const;
+    /// A piece of work on Perch's partition of a drive that must still show `owner`.
+    struct PartitionEdit {
+        DriveIdentity drive;
+        Uuid owner;
+        std::function<Result<void>(BlockDevice&)> job;
+    };
+    /// Does them in parallel over drives. The first error, if any.
+    Result<void> edit_all(const std::vector<PartitionEdit>& edits);
     template <typename T>
     Result<T> edit(const DriveIdentity& drive, std::function<Result<T>()> job);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What runs virtual drives. One interface for the kernel (engine/dm) and, later, the simulation.
+// What runs virtual drives. One interface for the kernel (engine/dm) and the simulation
+// (engine/sim).
 //
 // An engine is told the whole of what should run and makes it so; it decides nothing. All calls may
 // wait for the kernel and for drives: they belong on perchd's dm worker, never on its loop.
@@ -7,9 +8,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "layout/extent.hpp"
+#include "layout/raid_level.hpp"
 #include "util/bytes.hpp"
 #include "util/error.hpp"
 #include "util/uuid.hpp"
@@ -27,17 +31,17 @@ enum class MemberRole {
 struct EngineMember {
     MemberRole role = MemberRole::absent;
     Uuid instance;
-    std::string partition;              ///< "/dev/nvme3n1p1"; unused when absent
-    std::uint64_t metadata_offset = 0;  ///< bytes in the partition
-    std::uint64_t metadata_bytes = 0;
-    std::uint64_t data_offset = 0;
-    std::uint64_t data_bytes = 0;
+    std::string partition;        ///< "/dev/nvme3n1p1"; unused when absent
+    std::vector<Extent> extents;  ///< in the partition
+    /// The extent of that type; every member has the ones its engine needs.
+    [[nodiscard]] const Extent& extent(ExtentType type) const;
 };
 
 /// A VD as it should run.
 struct EngineVd {
     Uuid uuid;
     std::string name;
+    RaidShape shape;
     std::uint64_t strip_bytes = 0;
     std::uint64_t vd_bytes = 0;
     std::vector<EngineMember> members;  ///< by row
@@ -45,7 +49,13 @@ struct EngineVd {
 
 /// How the engine sees one member of a running VD.
 enum class MemberHealth { in_sync, rebuilding, failed, absent };
-enum class EngineTask { none, resync, rebuild, check, other };
+enum class EngineTask { none, resync, rebuild, check, init, other };
+
+/// A full initialization, while it runs and after it ended, until stop_task().
+struct EngineInit {
+    std::uint64_t done_bytes = 0;  ///< ended short of the VD's size: it failed
+    bool running = false;
+};
 
 struct EngineStatus {
     std::string kernel_device;  ///< "/dev/dm-8"
@@ -56,10 +66,13 @@ struct EngineStatus {
     EngineTask task = EngineTask::none;
     std::uint64_t task_done_sectors = 0;
     std::uint64_t task_total_sectors = 0;
+    std::optional<EngineInit> init;
+    /// Sectors that the last check found not to match; 0 after any other task.
     std::uint64_t mismatches = 0;
 };
 
-/// What a member's own metadata proves.
+/// What a member's own metadata proves. The spans of a VD are arrays of their own: events compare
+/// within a span, and failed_rows count from its first row. RAID0 keeps no records.
 struct MemberRecord {
     std::uint64_t events = 0;           ///< grows with each change of the array's state
     bool rebuilt = false;               ///< its content is complete
@@ -69,6 +82,15 @@ struct MemberRecord {
     bool dirty = false;                 ///< regions were being written when this was recorded
     bool operator==(const MemberRecord&) const = default;
 };
+
+inline const Extent& EngineMember::extent(ExtentType type) const {
+    for (const auto& row : extents) {
+        if (row.type == type) {
+            return row;
+        }
+    }
+    throw std::logic_error("a member without an extent of type " + to_string(type));
+}
 
 class Engine {
   public:
@@ -86,6 +108,15 @@ class Engine {
     virtual Result<std::optional<EngineStatus>> status(const Uuid& vd) = 0;
     /// Makes the engine recompute parity everywhere, beside host I/O; returns at once.
     virtual Result<void> request_resync(const Uuid& vd) = 0;
+    /// Makes the engine compare mirrors or parity everywhere, beside host I/O, and count what does
+    /// not match; returns at once.
+    virtual Result<void> start_check(const Uuid& vd) = 0;
+    /// Makes the engine zero the VD's data from that byte on; returns at once.
+    virtual Result<void> start_init(const Uuid& vd, std::uint64_t from_bytes) = 0;
+    /// Ends a check or an initialization. None running is no error.
+    virtual Result<void> stop_task(const Uuid& vd) = 0;
+    /// Zeroes a piece of the VD's data; waits for it.
+    virtual Result<void> zero(const Uuid& vd, std::uint64_t offset, std::uint64_t bytes) = 0;
     /// The VDs of ours that run, also those that no configuration knows.
     virtual Result<std::vector<Uuid>> running() = 0;
     /// Resumes every device of ours that is suspended: what a killed perchd may have left. Returns
@@ -97,6 +128,11 @@ class Engine {
     /// Reads a member's metadata, given the beginning of its metadata extent. nullopt: none.
     [[nodiscard]] virtual Result<std::optional<MemberRecord>> decode_record(
         std::span<const std::byte> metadata) const = 0;
+    /// The record in `metadata` as it would be had only these rows of its span failed, and had its
+    /// array had that many events: for starting again from the last set that was in sync.
+    [[nodiscard]] virtual Result<Bytes> rewrite_record(
+        std::span<const std::byte> metadata, std::uint64_t events,
+        const std::vector<int>& failed_rows) const = 0;
 };
 
 }  // namespace perch

@@ -7,7 +7,7 @@ namespace perch {
 
 namespace {
 
-constexpr std::array<EventKindInfo, 21> table{{
+constexpr std::array<EventKindInfo, 38> table{{
     {EventKind::started, 0x0000, Severity::info, "ResourceEvent.1.3.ResourceStatusChangedOK",
      "Daemon started"},
     {EventKind::stopped, 0x8000, Severity::info, "ResourceEvent.1.3.ResourceStatusChangedOK",
@@ -46,6 +46,40 @@ constexpr std::array<EventKindInfo, 21> table{{
      "ResourceEvent.1.3.ResourceStatusChangedWarning", "Suspended device resumed"},
     {EventKind::configuration_trouble, 0x8006, Severity::critical,
      "ResourceEvent.1.3.ResourceStatusChangedCritical", "Configuration trouble"},
+    {EventKind::vd_renamed, 0x800c, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "VD renamed"},
+    {EventKind::init_started, 0x0047, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Initialization started"},
+    {EventKind::init_done, 0x0048, Severity::info, "StorageDevice.1.2.VolumeOK",
+     "Initialization done"},
+    {EventKind::init_stopped, 0x0043, Severity::warning, "ResourceEvent.1.3.ResourceChanged",
+     "Initialization stopped"},
+    {EventKind::check_started, 0x0042, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Consistency check started"},
+    {EventKind::check_done, 0x003a, Severity::info, "StorageDevice.1.2.VolumeOK",
+     "Consistency check done"},
+    {EventKind::check_stopped, 0x0038, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Consistency check stopped"},
+    {EventKind::check_mismatches, 0x800d, Severity::warning,
+     "ResourceEvent.1.3.ResourceStatusChangedWarning", "Consistency check found mismatches"},
+    {EventKind::drive_cleared, 0x8008, Severity::info, "StorageDevice.1.2.DriveOK",
+     "Drive made unconfigured"},
+    {EventKind::drive_jbod, 0x8009, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Drive made JBOD"},
+    {EventKind::spare_added, 0x800e, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Hot spare added"},
+    {EventKind::spare_removed, 0x800f, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Hot spare removed"},
+    {EventKind::foreign_imported, 0x00db, Severity::info, "ResourceEvent.1.3.ResourceCreated",
+     "Foreign configuration imported"},
+    {EventKind::foreign_cleared, 0x8010, Severity::info, "ResourceEvent.1.3.ResourceRemoved",
+     "Foreign configuration cleared"},
+    {EventKind::foreign_found, 0x8011, Severity::warning,
+     "ResourceEvent.1.3.ResourceStatusChangedWarning", "Foreign configuration found"},
+    {EventKind::table_repaired, 0x800a, Severity::warning,
+     "ResourceEvent.1.3.ResourceStatusChangedWarning", "Partition table repaired"},
+    {EventKind::setting_changed, 0x800b, Severity::info, "ResourceEvent.1.3.ResourceChanged",
+     "Setting changed"},
 }};
 
 }  // namespace

@@ -32,6 +32,23 @@ enum class EventKind {
     vd_unclean,
     resumed_suspended,
     configuration_trouble,
+    vd_renamed,
+    init_started,
+    init_done,
+    init_stopped,
+    check_started,
+    check_done,
+    check_stopped,
+    check_mismatches,
+    drive_cleared,
+    drive_jbod,
+    spare_added,
+    spare_removed,
+    foreign_imported,
+    foreign_cleared,
+    foreign_found,
+    table_repaired,
+    setting_changed,
 };
 
 struct EventKindInfo {

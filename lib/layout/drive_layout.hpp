@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "util/error.hpp"
 
@@ -16,10 +19,21 @@ struct PartitionLayout {
     bool operator==(const PartitionLayout&) const = default;
 };
 
-/// Where the partition goes on a drive of that size. The end is coerced (size less 256 MiB, rounded
-/// down to 1 GiB), so that a replacement of the same class that is a little smaller still fits.
-/// Errc::too_small when nothing usable is left.
-Result<PartitionLayout> partition_layout(std::uint64_t device_bytes);
+/// How much a drive's usable size is rounded down, so that a replacement of the same class that is
+/// a little smaller still fits. The values are perccli's 0, 1 and 2.
+enum class Coercion {
+    none,     ///< to 1 MiB
+    mib_128,  ///< to 128 MiB
+    gib_1,    ///< less 256 MiB, then to 1 GiB: the default
+};
+
+/// "None", "128M", "1G", as perccli prints them.
+std::string to_string(Coercion coercion);
+std::optional<Coercion> parse_coercion(std::string_view text);
+
+/// Where the partition goes on a drive of that size. Errc::too_small when nothing usable is left.
+Result<PartitionLayout> partition_layout(std::uint64_t device_bytes,
+                                         Coercion coercion = Coercion::gib_1);
 
 /// Bytes for extents in a partition of that length: what lies between the second configuration
 /// slot and the last MiB.

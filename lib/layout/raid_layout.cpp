@@ -3,40 +3,44 @@
 
 #include <bit>
 
-#include "layout/drive_layout.hpp"
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
 
 namespace perch {
 
-Result<VdLayout> raid5_layout(int members, std::uint64_t smallest_partition_bytes,
-                              std::uint64_t strip_bytes, std::uint32_t block_bytes) {
-    if (members < raid5_min_members) {
-        return fail(Errc::invalid_argument, "RAID5 needs at least {} drives, {} given",
-                    raid5_min_members, members);
-    }
-    if (members > max_members) {
-        return fail(Errc::limit, "a VD has at most {} members in this version, {} given",
-                    max_members, members);
-    }
+Result<void> check_strip(std::uint64_t strip_bytes, std::uint32_t block_bytes) {
     if (!std::has_single_bit(strip_bytes) || strip_bytes < min_strip_bytes ||
         strip_bytes > max_strip_bytes || strip_bytes < block_bytes) {
         return fail(Errc::invalid_argument,
                     "a strip is a power of two from 4 to 1024 KiB, {} given",
                     format_block(strip_bytes));
     }
+    return {};
+}
+
+Result<VdLayout> vd_layout(const RaidShape& shape, const std::vector<Range>& free,
+                           std::optional<std::uint64_t> size) {
+    const auto data_members = static_cast<std::uint64_t>(shape.data_members());
     VdLayout layout;
-    layout.metadata_offset = PERCH_EXTENTS_OFFSET;
-    layout.metadata_bytes = dmraid_metadata_bytes;
-    layout.data_offset = layout.metadata_offset + layout.metadata_bytes;
-    const auto space = extent_space(smallest_partition_bytes);
-    if (space < layout.metadata_bytes + PERCH_EXTENT_ALIGN) {
-        return fail(Errc::too_small, "a partition of {} has no room for a VD",
-                    format_size(smallest_partition_bytes));
+    if (size) {
+        // Rounded up: nobody gets less than asked for.
+        const auto share = *size / data_members + (*size % data_members == 0 ? 0 : 1);
+        if (share > UINT64_MAX / 2) {
+            return fail(Errc::too_small, "no drive holds {}", format_size(*size));
+        }
+        layout.data_bytes = round_up(share, PERCH_EXTENT_ALIGN);
+    } else {
+        layout.data_bytes = most_data(free);
     }
-    // 1 MiB is the extent alignment and a multiple of every legal strip.
-    layout.data_bytes = round_down(space - layout.metadata_bytes, PERCH_EXTENT_ALIGN);
-    layout.vd_bytes = layout.data_bytes * static_cast<std::uint64_t>(members - 1);
+    auto extents = allocate_member(free, layout.data_bytes);
+    if (!extents) {
+        return fail(
+            extents.error().code, "{}; a VD of at most {} fits",
+            size ? fmt::format("no room for a VD of {}", format_size(*size)) : "no room for a VD",
+            format_size(most_data(free) * data_members));
+    }
+    layout.extents = std::move(*extents);
+    layout.vd_bytes = layout.data_bytes * data_members;
     return layout;
 }
 

@@ -11,7 +11,9 @@ NLOHMANN_JSON_SERIALIZE_ENUM(DriveState, {{DriveState::unusable, "Unusable"},
                                           {DriveState::unconfigured, "Unconfigured"},
                                           {DriveState::configured, "Configured"},
                                           {DriveState::jbod, "JBOD"},
-                                          {DriveState::foreign, "Foreign"}})
+                                          {DriveState::foreign, "Foreign"},
+                                          {DriveState::global_spare, "GlobalSpare"},
+                                          {DriveState::dedicated_spare, "DedicatedSpare"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(DriveStatus, {{DriveStatus::failed, "Failed"},
                                            {DriveStatus::good, "Good"},
                                            {DriveStatus::online, "Online"},
@@ -20,9 +22,12 @@ NLOHMANN_JSON_SERIALIZE_ENUM(DriveStatus, {{DriveStatus::failed, "Failed"},
                                            {DriveStatus::rebuild, "Rebuild"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(VdState, {{VdState::offline, "Offline"},
                                        {VdState::degraded, "Degraded"},
+                                       {VdState::partially_degraded, "PartiallyDegraded"},
                                        {VdState::optimal, "Optimal"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(OperationKind, {{OperationKind::rebuild, "Rebuild"},
-                                             {OperationKind::resync, "Resync"}})
+                                             {OperationKind::resync, "Resync"},
+                                             {OperationKind::check, "Check"},
+                                             {OperationKind::init, "Init"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Severity, {{Severity::info, "Info"},
                                         {Severity::warning, "Warning"},
                                         {Severity::critical, "Critical"},
@@ -36,21 +41,28 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drive, id, enclosure, slot, pid,
                                                 model, firmware, identity, uuid, size_bytes,
                                                 usable_bytes, logical_block_bytes,
                                                 physical_block_bytes, state, status, group, row,
-                                                content, safe_to_pull, pull_reason, link_speed,
-                                                link_width, health, operation)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Member, row, drive, status)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(VirtualDrive, id, group, uuid, name, level, state,
-                                                state_reason, size_bytes, strip_bytes, block_bytes,
-                                                engine, consistent, survives, device, kernel_device,
-                                                created, users, members, operation)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DriveGroup, id, level, size_bytes, members)
+                                                spare_for, content, safe_to_pull, pull_reason,
+                                                link_speed, link_width, health, operation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Member, row, span, drive, status)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(VirtualDrive, id, group, uuid, name, level,
+                                                per_span, state, state_reason, size_bytes,
+                                                strip_bytes, block_bytes, engine, consistent,
+                                                redundant, mismatches, survives, device,
+                                                kernel_device, created, users, members, operation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DriveGroup, id, level, per_span, state, size_bytes,
+                                                members, vds, free_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ForeignVd, uuid, name, import_name, size_bytes,
+                                                state, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ForeignGroup, id, source, history, original_group,
+                                                level, complete, note, vds, drives, missing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Problem, severity, what, doing, action)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Event, sequence, time, code, severity, message_id,
                                                 text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskInfo, id, name, state, message, error, target)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Snapshot, generation, version, host,
                                                 operating_system, controller_uuid, time, daemon,
-                                                drives, groups, vds, problems, tasks)
+                                                drives, groups, vds, foreign, coercion, problems,
+                                                tasks)
 
 namespace {
 
@@ -94,7 +106,7 @@ std::string controller_status(const Snapshot& snapshot) {
     if (any_vd(VdState::offline)) {
         return "Failed";
     }
-    if (any_vd(VdState::degraded)) {
+    if (any_vd(VdState::degraded) || any_vd(VdState::partially_degraded)) {
         return "Degraded";
     }
     return snapshot.problems.empty() ? "Optimal" : "Needs Attention";

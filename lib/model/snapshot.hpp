@@ -17,13 +17,22 @@
 namespace perch {
 
 /// What a drive is for (the v8 "State" column).
-enum class DriveState { unconfigured, configured, jbod, foreign, unusable };
+enum class DriveState {
+    unconfigured,
+    configured,
+    jbod,
+    foreign,
+    unusable,
+    global_spare,
+    dedicated_spare
+};
 /// How a drive does (the v8 "Status" column).
 enum class DriveStatus { good, online, offline, failed, missing, rebuild };
 /// A virtual drive's state, worst last.
-enum class VdState { optimal, degraded, offline };
+/// partially_degraded: a member is lost, but any other one may still be lost as well.
+enum class VdState { optimal, partially_degraded, degraded, offline };
 /// A long operation on a VD or a drive.
-enum class OperationKind { resync, rebuild };
+enum class OperationKind { resync, rebuild, check, init };
 enum class Severity { info, warning, critical, fatal };
 
 struct Operation {
@@ -60,9 +69,10 @@ struct Drive {
     std::uint32_t physical_block_bytes = 512;
     DriveState state = DriveState::unconfigured;
     DriveStatus status = DriveStatus::good;
-    std::optional<int> group;  ///< drive group
-    std::optional<int> row;    ///< position in the group
-    std::string content;       ///< what was found on it, for JBOD and unusable drives
+    std::optional<int> group;    ///< drive group
+    std::optional<int> row;      ///< position in the group
+    std::vector<int> spare_for;  ///< drive groups of a dedicated spare
+    std::string content;         ///< what was found on it, for JBOD and unusable drives
     bool safe_to_pull = true;
     std::string pull_reason;  ///< why it is or is not safe
     std::string link_speed;   ///< "32.0 GT/s PCIe"; empty when unknown
@@ -74,7 +84,8 @@ struct Drive {
 
 struct Member {
     int row = 0;
-    std::string drive;  ///< Drive::id
+    int span = 0;
+    std::string drive;  ///< Drive::id; empty when the place is empty
     DriveStatus status = DriveStatus::online;
     bool operator==(const Member&) const = default;
 };
@@ -85,13 +96,17 @@ struct VirtualDrive {
     std::string uuid;
     std::string name;
     std::string level = "RAID5";
+    int per_span = 0;  ///< members of one span
     VdState state = VdState::offline;
     std::string state_reason;  ///< for a VD that is not optimal: cause and way out
     std::uint64_t size_bytes = 0;
     std::uint64_t strip_bytes = 0;
     std::uint32_t block_bytes = 512;
     std::string engine = "dm-raid";
-    bool consistent = false;         ///< parity known to match
+    bool consistent = false;  ///< mirrors or parity known to match
+    bool redundant = true;    ///< the level keeps data when a drive is lost
+    /// Sectors that the last check found not to match; absent when none ended since the start.
+    std::optional<std::uint64_t> mismatches;
     int survives = 0;                ///< further drive failures survived now
     std::string device;              ///< "/dev/perch/v1"; empty while it does not run
     std::string kernel_device;       ///< "/dev/dm-8"; empty while it does not run
@@ -105,9 +120,39 @@ struct VirtualDrive {
 struct DriveGroup {
     int id = 0;
     std::string level;
-    std::uint64_t size_bytes = 0;
-    std::vector<Member> members;
+    int per_span = 0;
+    VdState state = VdState::optimal;       ///< of its worst VD
+    std::uint64_t size_bytes = 0;           ///< of all its VDs
+    std::vector<Member> members;            ///< status: the worst over its VDs
+    std::vector<int> vds;                   ///< VD ids
+    std::vector<std::uint64_t> free_bytes;  ///< free pieces, as sizes of VDs of its level, by place
     bool operator==(const DriveGroup&) const = default;
+};
+
+/// A VD of a foreign configuration.
+struct ForeignVd {
+    std::string uuid;
+    std::string name;
+    std::string import_name;  ///< the name it would get: its own, unless that is taken
+    std::uint64_t size_bytes = 0;
+    std::string state;   ///< it would have after an import: "Optimal", "Degraded", "Offline"
+    std::string reason;  ///< why, when not Optimal
+    bool operator==(const ForeignVd&) const = default;
+};
+
+/// A drive group that belongs to another controller, or to another history of ours.
+struct ForeignGroup {
+    int id = 0;           ///< /f<id>; may change when drives come and go
+    std::string source;   ///< UUID of the controller it comes from
+    std::string history;  ///< id of the configuration it is read from
+    int original_group = 0;
+    std::string level;
+    bool complete = false;  ///< an import would make every VD Optimal or Degraded
+    std::string note;       ///< why it is foreign and what an import would lose, for a person
+    std::vector<ForeignVd> vds;
+    std::vector<std::string> drives;   ///< Drive::id of members that are there
+    std::vector<std::string> missing;  ///< "s3 (SN …)" of members that are not
+    bool operator==(const ForeignGroup&) const = default;
 };
 
 /// Something wrong, said so that a person can act on it.
@@ -151,6 +196,8 @@ struct Snapshot {
     std::vector<Drive> drives;
     std::vector<DriveGroup> groups;
     std::vector<VirtualDrive> vds;
+    std::vector<ForeignGroup> foreign;
+    std::string coercion = "1G";    ///< "None", "128M", "1G"
     std::vector<Problem> problems;  ///< worst first
     std::vector<TaskInfo> tasks;    ///< newest last, bounded
     bool operator==(const Snapshot&) const = default;

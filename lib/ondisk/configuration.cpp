@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <utility>
 
 #include "layout/drive_layout.hpp"
 #include "uapi/perch_format.h"
@@ -21,6 +22,10 @@ NLOHMANN_JSON_SERIALIZE_ENUM(MemberState, {{MemberState::failed, "failed"},
                                            {MemberState::offline, "offline"},
                                            {MemberState::missing, "missing"}})
 
+NLOHMANN_JSON_SERIALIZE_ENUM(DriveRole, {{DriveRole::none, "none"},
+                                         {DriveRole::global_spare, "global-spare"},
+                                         {DriveRole::dedicated_spare, "dedicated-spare"}})
+
 namespace {
 
 constexpr std::size_t max_tombstones = 256;
@@ -35,13 +40,32 @@ Uuid uuid_at(const json& object, const char* key) {
     return *parsed;
 }
 
-/// Enumerations read strictly: the library's macro maps an unknown name to the first value.
-MemberState state_at(const json& object) {
-    const auto state = object.at("state").get<MemberState>();
-    if (json(state) != object.at("state")) {
-        throw std::invalid_argument("unknown member state " + object.at("state").dump());
+/// Integers read strictly: the library would cut off what does not fit, and convert fractions.
+template <typename T>
+T integer_from(const json& value) {
+    if (value.is_number_unsigned() && std::in_range<T>(value.get<std::uint64_t>())) {
+        return static_cast<T>(value.get<std::uint64_t>());
     }
-    return state;
+    if (value.is_number_integer() && !value.is_number_unsigned() &&
+        std::in_range<T>(value.get<std::int64_t>())) {
+        return static_cast<T>(value.get<std::int64_t>());
+    }
+    throw std::invalid_argument("a number that is out of range: " + value.dump());
+}
+
+template <typename T>
+void read_integer(const json& object, const char* key, T& into) {
+    into = integer_from<T>(object.at(key));
+}
+
+/// Enumerations read strictly: the library's macro maps an unknown name to the first value.
+template <typename E>
+E enum_at(const json& object, const char* key) {
+    const auto value = object.at(key).get<E>();
+    if (json(value) != object.at(key)) {
+        throw std::invalid_argument(fmt::format("unknown {} {}", key, object.at(key).dump()));
+    }
+    return value;
 }
 
 /// The fields of an object that this version does not know, as JSON text of an object.
@@ -59,6 +83,37 @@ json merged(const std::string& unknown, const json& known) {
     return object;
 }
 
+template <typename E, typename Parse>
+E name_at(const json& object, const char* key, Parse parse) {
+    const auto text = object.at(key).get<std::string>();
+    const auto value = parse(text);
+    if (!value) {
+        throw std::invalid_argument(
+            fmt::format("{} '{}', which this version does not know", key, text));
+    }
+    return *value;
+}
+
+json uuids_to_json(const std::vector<Uuid>& uuids) {
+    auto list = json::array();
+    for (const auto& uuid : uuids) {
+        list.push_back(uuid.str());
+    }
+    return list;
+}
+
+std::vector<Uuid> uuids_at(const json& object, const char* key) {
+    std::vector<Uuid> uuids;
+    for (const auto& text : object.at(key)) {
+        const auto parsed = Uuid::parse(text.get<std::string>());
+        if (!parsed) {
+            throw std::invalid_argument(parsed.error().message);
+        }
+        uuids.push_back(*parsed);
+    }
+    return uuids;
+}
+
 json drive_to_json(const ConfigDrive& drive) {
     return merged(drive.unknown, {{"uuid", drive.uuid.str()},
                                   {"serial", drive.serial},
@@ -66,7 +121,14 @@ json drive_to_json(const ConfigDrive& drive) {
                                   {"identity", drive.identity},
                                   {"enclosure", drive.enclosure},
                                   {"slot", drive.slot},
-                                  {"device_bytes", drive.device_bytes}});
+                                  {"device_bytes", drive.device_bytes},
+                                  {"partition_bytes", drive.partition_bytes},
+                                  {"block_bytes", drive.block_bytes},
+                                  {"role", drive.role},
+                                  {"spare_for", drive.spare_for},
+                                  {"failed", drive.failed},
+                                  {"acknowledged", drive.acknowledged.str()},
+                                  {"attempted", uuids_to_json(drive.attempted)}});
 }
 
 ConfigDrive drive_from_json(const json& object) {
@@ -75,44 +137,48 @@ ConfigDrive drive_from_json(const json& object) {
     object.at("serial").get_to(drive.serial);
     object.at("model").get_to(drive.model);
     object.at("identity").get_to(drive.identity);
-    object.at("enclosure").get_to(drive.enclosure);
-    object.at("slot").get_to(drive.slot);
-    object.at("device_bytes").get_to(drive.device_bytes);
-    drive.unknown = unknown_fields(
-        object, {"uuid", "serial", "model", "identity", "enclosure", "slot", "device_bytes"});
+    read_integer(object, "enclosure", drive.enclosure);
+    read_integer(object, "slot", drive.slot);
+    read_integer(object, "device_bytes", drive.device_bytes);
+    read_integer(object, "partition_bytes", drive.partition_bytes);
+    read_integer(object, "block_bytes", drive.block_bytes);
+    drive.role = enum_at<DriveRole>(object, "role");
+    for (const auto& group : object.at("spare_for")) {
+        drive.spare_for.push_back(integer_from<int>(group));
+    }
+    object.at("failed").get_to(drive.failed);
+    drive.acknowledged = uuid_at(object, "acknowledged");
+    drive.attempted = uuids_at(object, "attempted");
+    drive.unknown =
+        unknown_fields(object, {"uuid", "serial", "model", "identity", "enclosure", "slot",
+                                "device_bytes", "partition_bytes", "block_bytes", "role",
+                                "spare_for", "failed", "acknowledged", "attempted"});
     return drive;
 }
 
 json member_to_json(const ConfigMember& member) {
-    return {
-        {"drive", member.drive.str()},
-        {"instance", member.instance.str()},
-        {"state", member.state},
-        {"extents",
-         json::array(
-             {{{"type", "dm-raid-metadata"},
-               {"offset", member.metadata_offset},
-               {"bytes", member.metadata_bytes}},
-              {{"type", "data"}, {"offset", member.data_offset}, {"bytes", member.data_bytes}}})}};
+    auto extents = json::array();
+    for (const auto& extent : member.extents) {
+        extents.push_back(
+            {{"type", to_string(extent.type)}, {"offset", extent.offset}, {"bytes", extent.bytes}});
+    }
+    return merged(member.unknown, {{"drive", member.drive.str()},
+                                   {"instance", member.instance.str()},
+                                   {"state", member.state},
+                                   {"extents", extents}});
 }
 
 ConfigMember member_from_json(const json& object) {
     ConfigMember member;
     member.drive = uuid_at(object, "drive");
     member.instance = uuid_at(object, "instance");
-    member.state = state_at(object);
+    member.state = enum_at<MemberState>(object, "state");
     for (const auto& extent : object.at("extents")) {
-        const auto type = extent.at("type").get<std::string>();
-        if (type == "dm-raid-metadata") {
-            extent.at("offset").get_to(member.metadata_offset);
-            extent.at("bytes").get_to(member.metadata_bytes);
-        } else if (type == "data") {
-            extent.at("offset").get_to(member.data_offset);
-            extent.at("bytes").get_to(member.data_bytes);
-        } else {
-            throw std::invalid_argument("unknown extent type " + type);
-        }
+        member.extents.push_back({name_at<ExtentType>(extent, "type", parse_extent_type),
+                                  integer_from<std::uint64_t>(extent.at("offset")),
+                                  integer_from<std::uint64_t>(extent.at("bytes"))});
     }
+    member.unknown = unknown_fields(object, {"drive", "instance", "state", "extents"});
     return member;
 }
 
@@ -125,7 +191,8 @@ json vd_to_json(const ConfigVd& vd) {
                                {"drive_group", vd.group},
                                {"uuid", vd.uuid.str()},
                                {"name", vd.name},
-                               {"level", vd.level},
+                               {"level", lower_name(vd.level)},
+                               {"per_span", vd.per_span},
                                {"engine", vd.engine},
                                {"strip_bytes", vd.strip_bytes},
                                {"block_bytes", vd.block_bytes},
@@ -134,57 +201,90 @@ json vd_to_json(const ConfigVd& vd) {
                                {"started", vd.started},
                                {"needs_resync", vd.needs_resync},
                                {"deleting", vd.deleting},
+                               {"initialized", vd.initialized ? json(*vd.initialized) : json()},
                                {"members", members}});
 }
 
 ConfigVd vd_from_json(const json& object) {
     ConfigVd vd;
-    object.at("id").get_to(vd.id);
-    object.at("drive_group").get_to(vd.group);
+    read_integer(object, "id", vd.id);
+    read_integer(object, "drive_group", vd.group);
     vd.uuid = uuid_at(object, "uuid");
     object.at("name").get_to(vd.name);
-    object.at("level").get_to(vd.level);
+    vd.level = name_at<RaidLevel>(object, "level", parse_raid_level);
+    read_integer(object, "per_span", vd.per_span);
     object.at("engine").get_to(vd.engine);
-    object.at("strip_bytes").get_to(vd.strip_bytes);
-    object.at("block_bytes").get_to(vd.block_bytes);
-    object.at("vd_bytes").get_to(vd.vd_bytes);
-    object.at("created").get_to(vd.created);
+    read_integer(object, "strip_bytes", vd.strip_bytes);
+    read_integer(object, "block_bytes", vd.block_bytes);
+    read_integer(object, "vd_bytes", vd.vd_bytes);
+    read_integer(object, "created", vd.created);
     object.at("started").get_to(vd.started);
     object.at("needs_resync").get_to(vd.needs_resync);
     object.at("deleting").get_to(vd.deleting);
+    if (!object.at("initialized").is_null()) {
+        vd.initialized = integer_from<std::uint64_t>(object.at("initialized"));
+    }
     for (const auto& member : object.at("members")) {
         vd.members.push_back(member_from_json(member));
     }
-    vd.unknown = unknown_fields(object, {"id", "drive_group", "uuid", "name", "level", "engine",
-                                         "strip_bytes", "block_bytes", "vd_bytes", "created",
-                                         "started", "needs_resync", "deleting", "members"});
+    vd.unknown =
+        unknown_fields(object, {"id", "drive_group", "uuid", "name", "level", "per_span", "engine",
+                                "strip_bytes", "block_bytes", "vd_bytes", "created", "started",
+                                "needs_resync", "deleting", "initialized", "members"});
     return vd;
 }
 
-void check_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_t end) {
-    if (offset < PERCH_EXTENTS_OFFSET || bytes == 0 || offset % PERCH_EXTENT_ALIGN != 0 ||
-        bytes % PERCH_EXTENT_ALIGN != 0 || offset > end || bytes > end - offset) {
-        throw std::invalid_argument(fmt::format("extent of {} bytes at {}", bytes, offset));
+template <typename T>
+void once(std::set<T>& seen, const T& value, std::string_view what) {
+    if (!seen.insert(value).second) {
+        throw std::invalid_argument(fmt::format("{} twice", what));
+    }
+}
+
+void check_extent(const Extent& extent, std::uint64_t end) {
+    if (extent.offset < PERCH_EXTENTS_OFFSET || extent.bytes == 0 ||
+        extent.offset % PERCH_EXTENT_ALIGN != 0 || extent.bytes % PERCH_EXTENT_ALIGN != 0 ||
+        extent.offset > end || extent.bytes > end - extent.offset) {
+        throw std::invalid_argument(
+            fmt::format("extent of {} bytes at {}", extent.bytes, extent.offset));
     }
 }
 
 void check_member(const Configuration& configuration, const ConfigVd& vd,
                   const ConfigMember& member) {
-    const auto* drive = find_drive(configuration, member.drive);
-    const auto partition = drive == nullptr
-                               ? Result<PartitionLayout>(fail(Errc::corrupt, "unknown drive"))
-                               : partition_layout(drive->device_bytes);
-    if (!partition) {
-        throw std::invalid_argument("member on drive " + member.drive.str() + ": " +
-                                    partition.error().message);
+    std::uint64_t end = UINT64_MAX / 2;
+    if (member.drive.is_nil()) {
+        if (member.state != MemberState::missing) {
+            throw std::invalid_argument("a member without a drive that is not missing");
+        }
+    } else {
+        const auto* drive = find_drive(configuration, member.drive);
+        if (drive == nullptr || drive->partition_bytes < PERCH_EXTENTS_OFFSET) {
+            throw std::invalid_argument("member on the unknown drive " + member.drive.str());
+        }
+        end = PERCH_EXTENTS_OFFSET + extent_space(drive->partition_bytes);
     }
-    const auto end = partition->length - PERCH_EDGE_BYTES;
-    check_extent(member.metadata_offset, member.metadata_bytes, end);
-    check_extent(member.data_offset, member.data_bytes, end);
-    if (member.metadata_offset + member.metadata_bytes > member.data_offset ||
-        member.metadata_bytes != dmraid_metadata_bytes ||
-        member.data_bytes != vd.members.front().data_bytes) {
-        throw std::invalid_argument("members whose extents do not fit together");
+    for (const auto& extent : member.extents) {
+        check_extent(extent, end);
+    }
+    if (member.extents != vd.members.front().extents) {
+        throw std::invalid_argument("members whose extents differ");
+    }
+}
+
+/// Extents of one drive group lie at the same places on all its drives and nowhere overlap.
+void check_overlaps(const std::vector<const ConfigVd*>& vds) {
+    std::vector<Extent> all;
+    for (const auto* vd : vds) {
+        const auto& extents = vd->members.front().extents;
+        all.insert(all.end(), extents.begin(), extents.end());
+    }
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    for (std::size_t i = 1; i < all.size(); ++i) {
+        if (all[i - 1].end() > all[i].offset) {
+            throw std::invalid_argument(fmt::format("extents that overlap at {}", all[i].offset));
+        }
     }
 }
 
@@ -195,32 +295,56 @@ void check_vd(const Configuration& configuration, const ConfigVd& vd) {
         !valid_vd_name(vd.name)) {
         throw std::invalid_argument(fmt::format("VD {} with the name '{}'", vd.id, vd.name));
     }
-    if (vd.level != "raid5" || vd.engine != "dm-raid") {
-        throw std::invalid_argument("level " + vd.level + " on engine " + vd.engine +
-                                    ", which this version does not know");
+    if (vd.engine != "dm-raid") {
+        throw std::invalid_argument("engine " + vd.engine + ", which this version does not know");
     }
     if (vd.block_bytes != 512 && vd.block_bytes != 4096) {
         throw std::invalid_argument(fmt::format("block size {}", vd.block_bytes));
     }
+    if (vd.members.empty() || vd.members.size() > static_cast<std::size_t>(max_members)) {
+        throw std::invalid_argument(fmt::format("{} members", vd.members.size()));
+    }
+    const auto shape =
+        make_shape(vd.level, static_cast<int>(vd.members.size()), std::max(vd.per_span, 1));
+    const auto strip = check_strip(vd.strip_bytes, vd.block_bytes);
+    if (!shape || !strip) {
+        throw std::invalid_argument(shape ? strip.error().message : shape.error().message);
+    }
+    std::set<ExtentType> types;
+    for (const auto& extent : vd.members.front().extents) {
+        once(types, extent.type, "an extent");
+    }
     for (const auto& member : vd.members) {
         check_member(configuration, vd, member);
     }
-    const auto data_bytes = vd.members.empty() ? 0 : vd.members.front().data_bytes;
-    const auto needed =
-        PERCH_EXTENTS_OFFSET + dmraid_metadata_bytes + data_bytes + PERCH_EDGE_BYTES;
-    const auto layout =
-        raid5_layout(static_cast<int>(vd.members.size()), needed, vd.strip_bytes, vd.block_bytes);
-    if (!layout || vd.vd_bytes != data_bytes * (vd.members.size() - 1)) {
-        throw std::invalid_argument(layout ? fmt::format("VD of {} bytes", vd.vd_bytes)
-                                           : layout.error().message);
+    const auto* data = find_extent(vd.members.front(), ExtentType::data);
+    const auto* metadata = find_extent(vd.members.front(), ExtentType::dm_raid);
+    if (data == nullptr || metadata == nullptr || metadata->bytes != PERCH_DMRAID_EXTENT_BYTES ||
+        find_extent(vd.members.front(), ExtentType::superblock) == nullptr ||
+        vd.vd_bytes != data->bytes * static_cast<std::uint64_t>(shape->data_members())) {
+        throw std::invalid_argument(fmt::format("VD of {} bytes", vd.vd_bytes));
+    }
+    if (vd.initialized && *vd.initialized > vd.vd_bytes) {
+        throw std::invalid_argument("initialization beyond the end of the VD");
     }
 }
 
-template <typename T>
-void once(std::set<T>& seen, const T& value, std::string_view what) {
-    if (!seen.insert(value).second) {
-        throw std::invalid_argument(fmt::format("{} twice", what));
+/// All VDs of a drive group have its drives, in its order, and its shape.
+void check_group(const std::vector<const ConfigVd*>& vds) {
+    if (vds.size() > max_vds_per_group) {
+        throw std::invalid_argument(fmt::format("{} VDs in one drive group", vds.size()));
     }
+    for (const auto* vd : vds) {
+        const auto& first = *vds.front();
+        const bool same_rows = std::equal(
+            vd->members.begin(), vd->members.end(), first.members.begin(), first.members.end(),
+            [](const auto& a, const auto& b) { return a.drive == b.drive; });
+        if (!same_rows || vd->level != first.level || vd->per_span != first.per_span ||
+            vd->block_bytes != first.block_bytes) {
+            throw std::invalid_argument("VDs of one drive group that do not fit together");
+        }
+    }
+    check_overlaps(vds);
 }
 
 void check(const Configuration& configuration) {
@@ -236,13 +360,21 @@ void check(const Configuration& configuration) {
     }
     for (const auto& vd : configuration.vds) {
         once(ids, vd.id, "a VD's number");
-        once(groups, vd.group, "a drive group");
         once(uuids, vd.uuid, "a VD's UUID");
         once(names, vd.name, "a VD's name");
         check_vd(configuration, vd);
         for (const auto& member : vd.members) {
-            once(members, member.drive, "a drive as member");
             once(instances, member.instance, "a member's instance");
+        }
+        groups.insert(vd.group);
+    }
+    for (const int group : groups) {
+        const auto vds = vds_of_group(configuration, group);
+        check_group(vds);
+        for (const auto& member : vds.front()->members) {
+            if (!member.drive.is_nil()) {
+                once(members, member.drive, "a drive as member");
+            }
         }
     }
 }
@@ -256,6 +388,55 @@ bool valid_vd_name(const std::string& name) {
 
 std::string to_string(MemberState state) {
     return json(state).get<std::string>();
+}
+
+RaidShape shape_of(const ConfigVd& vd) {
+    return {vd.level, static_cast<int>(vd.members.size()), vd.per_span};
+}
+
+const Extent* find_extent(const ConfigMember& member, ExtentType type) {
+    const auto found = std::find_if(member.extents.begin(), member.extents.end(),
+                                    [&](const auto& extent) { return extent.type == type; });
+    return found == member.extents.end() ? nullptr : &*found;
+}
+
+std::vector<const ConfigVd*> vds_of_group(const Configuration& configuration, int group) {
+    std::vector<const ConfigVd*> vds;
+    for (const auto& vd : configuration.vds) {
+        if (vd.group == group) {
+            vds.push_back(&vd);
+        }
+    }
+    std::sort(vds.begin(), vds.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+    return vds;
+}
+
+std::optional<int> group_of_drive(const Configuration& configuration, const Uuid& drive) {
+    for (const auto& vd : configuration.vds) {
+        for (const auto& member : vd.members) {
+            if (member.drive == drive) {
+                return vd.group;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::vector<Range> free_in_group(const Configuration& configuration, int group) {
+    std::vector<Extent> used;
+    std::uint64_t smallest = 0;
+    for (const auto* vd : vds_of_group(configuration, group)) {
+        for (const auto& member : vd->members) {
+            const auto* drive = find_drive(configuration, member.drive);
+            if (drive != nullptr) {
+                smallest = smallest == 0 ? drive->partition_bytes
+                                         : std::min(smallest, drive->partition_bytes);
+            }
+        }
+        const auto& extents = vd->members.front().extents;
+        used.insert(used.end(), extents.begin(), extents.end());
+    }
+    return free_ranges(smallest, std::move(used));
 }
 
 const ConfigVd* find_vd(const Configuration& configuration, int id) {
@@ -286,20 +467,9 @@ void upsert_drive(Configuration& configuration, const ConfigDrive& drive) {
     configuration.drives.push_back(drive);
 }
 
-const ConfigMember* find_member(const Configuration& configuration, const Uuid& drive) {
-    for (const auto& vd : configuration.vds) {
-        for (const auto& member : vd.members) {
-            if (member.drive == drive) {
-                return &member;
-            }
-        }
-    }
-    return nullptr;
-}
-
 void forget_absent_drives(Configuration& configuration, const std::vector<Uuid>& present) {
     std::erase_if(configuration.drives, [&](const auto& drive) {
-        return find_member(configuration, drive.uuid) == nullptr &&
+        return !group_of_drive(configuration, drive.uuid) &&
                std::find(present.begin(), present.end(), drive.uuid) == present.end();
     });
 }
@@ -326,17 +496,16 @@ std::string configuration_to_text(const Configuration& configuration) {
     for (const auto& vd : configuration.vds) {
         vds.push_back(vd_to_json(vd));
     }
-    auto tombstones = json::array();
-    for (const auto& uuid : configuration.tombstones) {
-        tombstones.push_back(uuid.str());
-    }
     object["controller"] = configuration.controller.str();
     object["sequence"] = configuration.sequence;
     object["id"] = configuration.id.str();
     object["parent"] = configuration.parent.str();
+    object["settings"] = merged(configuration.settings.unknown,
+                                {{"coercion", to_string(configuration.settings.coercion)}});
     object["drives"] = drives;
     object["vds"] = vds;
-    object["tombstones"] = tombstones;
+    object["jbods"] = configuration.jbods;
+    object["tombstones"] = uuids_to_json(configuration.tombstones);
     return object.dump(1, '\t', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -348,7 +517,7 @@ Result<Configuration> configuration_from_text(const std::string& text) {
         auto object = json::parse(text);
         Configuration configuration;
         configuration.controller = uuid_at(object, "controller");
-        object.at("sequence").get_to(configuration.sequence);
+        read_integer(object, "sequence", configuration.sequence);
         configuration.id = uuid_at(object, "id");
         configuration.parent = uuid_at(object, "parent");
         for (const auto& drive : object.at("drives")) {
@@ -357,15 +526,13 @@ Result<Configuration> configuration_from_text(const std::string& text) {
         for (const auto& vd : object.at("vds")) {
             configuration.vds.push_back(vd_from_json(vd));
         }
-        for (const auto& uuid : object.at("tombstones")) {
-            const auto parsed = Uuid::parse(uuid.get<std::string>());
-            if (!parsed) {
-                return fail(Errc::corrupt, "configuration: {}", parsed.error().message);
-            }
-            configuration.tombstones.push_back(*parsed);
-        }
-        for (const auto* known :
-             {"controller", "sequence", "id", "parent", "drives", "vds", "tombstones"}) {
+        configuration.settings.coercion =
+            name_at<Coercion>(object.at("settings"), "coercion", parse_coercion);
+        configuration.settings.unknown = unknown_fields(object.at("settings"), {"coercion"});
+        object.at("jbods").get_to(configuration.jbods);
+        configuration.tombstones = uuids_at(object, "tombstones");
+        for (const auto* known : {"controller", "sequence", "id", "parent", "settings", "drives",
+                                  "vds", "jbods", "tombstones"}) {
             object.erase(known);
         }
         configuration.unknown = object.dump();

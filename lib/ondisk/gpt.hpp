@@ -22,4 +22,28 @@ Result<void> write_gpt(int fd, const std::string& path, const PartitionLayout& p
 Result<std::optional<PartitionLayout>> find_partition(const std::string& path,
                                                       std::uint32_t logical_block_bytes);
 
+/// The two copies of a drive's GPT, and whether each is whole: header, checksums, entries. The
+/// protective MBR belongs to the primary one, as the kernel and firmware see it.
+struct GptCopies {
+    bool primary = false;
+    bool backup = false;
+    [[nodiscard]] bool whole() const { return primary && backup; }
+};
+Result<GptCopies> check_gpt(const std::string& path, std::uint32_t logical_block_bytes);
+
+/// Whether repair_gpt would do it, without writing. Errc::data_found: something that is not Perch's
+/// was put on the drive since. Errc::corrupt: the copy that is left has Perch's partition at
+/// another place than `partition`, or the place is none that Perch makes.
+Result<void> can_repair_gpt(const std::string& path, const PartitionLayout& partition,
+                            std::uint32_t logical_block_bytes);
+
+/// Makes both copies whole: from the one that is, else anew. `partition` is where the drive's label
+/// says that Perch's is. Errors as can_repair_gpt, and Errc::io. `fd` and `path` as in write_gpt.
+///
+/// Crash argument: the copy that is whole is rewritten with the bytes it has, and its missing
+/// counterpart is written after it; where neither is whole, the label, which this does not touch,
+/// still says the place. So it can be done again after a stop anywhere.
+Result<void> repair_gpt(int fd, const std::string& path, const PartitionLayout& partition,
+                        std::uint32_t logical_block_bytes);
+
 }  // namespace perch

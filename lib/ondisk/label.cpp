@@ -13,6 +13,18 @@ std::uint64_t front_offset(const PartitionLayout& partition) {
 std::uint64_t back_edge(const PartitionLayout& partition) {
     return partition.offset + partition.length - PERCH_EDGE_BYTES;
 }
+std::uint64_t back_offset(const PartitionLayout& partition) {
+    return back_edge(partition) + PERCH_LABEL_OFFSET;
+}
+
+/// What a writer can have chosen: within the drive, room for what every partition has.
+bool plausible(const Label& label) {
+    const auto& [offset, length] = label.partition;
+    const auto block = label.logical_block_bytes;
+    return (block == 512 || block == PERCH_METADATA_UNIT) && offset % PERCH_EXTENT_ALIGN == 0 &&
+           length % PERCH_EXTENT_ALIGN == 0 && extent_space(length) > 0 &&
+           offset < label.device_bytes && length <= label.device_bytes - offset;
+}
 
 }  // namespace
 
@@ -48,12 +60,14 @@ Result<Label> decode_label(std::span<const std::byte> bytes) {
     if (crc32c(bytes_of(raw)) != stored) {
         return fail(Errc::corrupt, "the label's checksum does not match");
     }
-    if (le32toh(raw.version) > PERCH_LABEL_VERSION ||
-        (le64toh(raw.feature_incompat) & ~PERCH_INCOMPAT_KNOWN) != 0) {
+    // This version has no read-only mode, so it refuses what may only be read.
+    const auto features =
+        (le64toh(raw.feature_incompat) & ~PERCH_INCOMPAT_KNOWN) | le64toh(raw.feature_ro_compat);
+    if (le32toh(raw.version) > PERCH_LABEL_VERSION || features != 0) {
         return fail(Errc::incompatible,
                     "the label was written by a newer Perch (version {}, features {:#x}); update "
                     "this one",
-                    le32toh(raw.version), le64toh(raw.feature_incompat));
+                    le32toh(raw.version), features);
     }
     Label label;
     std::memcpy(label.controller.bytes.data(), raw.controller_uuid, sizeof(raw.controller_uuid));
@@ -64,7 +78,7 @@ Result<Label> decode_label(std::span<const std::byte> bytes) {
     if (le32toh(raw.config_slots) != PERCH_CONFIG_SLOTS ||
         le64toh(raw.config_slot_bytes) != PERCH_CONFIG_SLOT_BYTES ||
         le64toh(raw.config_offset) != PERCH_EDGE_BYTES ||
-        le64toh(raw.extents_offset) != PERCH_EXTENTS_OFFSET) {
+        le64toh(raw.extents_offset) != PERCH_EXTENTS_OFFSET || !plausible(label)) {
         return fail(Errc::corrupt, "the label describes a layout that this version never wrote");
     }
     return label;
@@ -72,16 +86,21 @@ Result<Label> decode_label(std::span<const std::byte> bytes) {
 
 Result<void> write_label(BlockDevice& drive, const Label& label) {
     const auto& partition = label.partition;
-    const auto encoded = encode_label(label);
     return drive.zero(partition.offset, PERCH_EXTENTS_OFFSET)
         .and_then([&] { return drive.zero(back_edge(partition), PERCH_EDGE_BYTES); })
-        .and_then([&] { return drive.write(back_edge(partition) + PERCH_LABEL_OFFSET, encoded); })
-        .and_then([&] { return drive.write(front_offset(partition), encoded); });
+        .and_then([&] { return rewrite_label(drive, label); });
+}
+
+Result<void> rewrite_label(BlockDevice& drive, const Label& label) {
+    const auto encoded = encode_label(label);
+    return drive.write(back_offset(label.partition), encoded).and_then([&] {
+        return drive.write(front_offset(label.partition), encoded);
+    });
 }
 
 Result<std::optional<Label>> read_label(BlockDevice& drive, const PartitionLayout& partition) {
     std::optional<Error> trouble;
-    for (const auto offset : {front_offset(partition), back_edge(partition) + PERCH_LABEL_OFFSET}) {
+    for (const auto offset : {front_offset(partition), back_offset(partition)}) {
         const auto label = drive.read(offset, PERCH_LABEL_BYTES).and_then([](const Bytes& bytes) {
             return decode_label(bytes);
         });
@@ -99,6 +118,34 @@ Result<std::optional<Label>> read_label(BlockDevice& drive, const PartitionLayou
         return tl::make_unexpected(*trouble);
     }
     return std::optional<Label>();
+}
+
+Result<std::optional<Label>> find_label(BlockDevice& drive, std::uint64_t device_bytes) {
+    std::optional<Error> trouble;
+    std::optional<Label> found;
+    for (const auto coercion : {Coercion::gib_1, Coercion::mib_128, Coercion::none}) {
+        const auto partition = partition_layout(device_bytes, coercion);
+        if (!partition) {
+            continue;
+        }
+        auto label = read_label(drive, *partition);
+        if (!label) {
+            if (label.error().code == Errc::incompatible) {
+                return label;
+            }
+            trouble = label.error();
+            continue;
+        }
+        if (found && *label && *found != **label) {
+            // One is left over from an earlier use, or is content of a virtual drive.
+            return fail(Errc::corrupt, "it carries labels that contradict each other");
+        }
+        found = *label ? *label : found;
+    }
+    if (!found && trouble) {
+        return tl::make_unexpected(*trouble);
+    }
+    return found;
 }
 
 }  // namespace perch

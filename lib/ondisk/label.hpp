@@ -29,8 +29,15 @@ Result<Label> decode_label(std::span<const std::byte> bytes);
 /// Writes both copies, the edges around them zeroed, and empties the configuration slots. The front
 /// copy, which is what discovery looks at first, is written last.
 Result<void> write_label(BlockDevice& drive, const Label& label);
+/// Rewrites both copies of a drive that is labelled already, the front one last, and nothing else.
+Result<void> rewrite_label(BlockDevice& drive, const Label& label);
 /// Reads the front copy, else the back copy, for a partition at that place. nullopt: neither is
 /// there.
 Result<std::optional<Label>> read_label(BlockDevice& drive, const PartitionLayout& partition);
+
+/// The label of a drive of that size whose partition table is not trusted: the front copy is at the
+/// same place on every drive, the back copy at one of those where Perch ends its partition. As
+/// read_label; Errc::corrupt also when only back copies are left and they differ.
+Result<std::optional<Label>> find_label(BlockDevice& drive, std::uint64_t device_bytes);
 
 }  // namespace perch

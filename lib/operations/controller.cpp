@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Looking and reconciling; the crash argument is in controller.hpp. What an administrator asks for
-// is in controller_requests.cpp, the picture for others in controller_snapshot.cpp.
+// Looking at the drives, and the one way to change the configuration; the crash argument is in
+// controller.hpp.
 #include "operations/controller.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 
-#include "uapi/perch_format.h"
+#include "operations/titles.hpp"
 #include "util/units.hpp"
 
 namespace perch {
@@ -18,16 +18,17 @@ bool same_drive(const FoundDrive& a, const FoundDrive& b) {
     return a.identity.name == b.identity.name && a.identity.identity == b.identity.identity;
 }
 
-std::string bay(const FoundDrive& drive) {
-    return fmt::format("s{} (SN {})", drive.identity.slot, drive.identity.serial);
-}
+/// Writes to one drive without an answer that are kept in mind; from then on it gets no more until
+/// it could be read.
+constexpr std::size_t max_attempts = 16;
 
-/// dm-raid's status shows a rebuild as done a moment before it is recorded (dm-raid.md 5.2); only
-/// the member's own record confirms it.
-bool rebuild_proven(const EngineStatus& status, std::size_t row,
-                    const std::optional<MemberRecord>& record) {
-    return status.task == EngineTask::none && status.members[row] == MemberHealth::in_sync &&
-           record && record->rebuilt;
+void note_attempted(Configuration& configuration, const Uuid& drive, const Uuid& id) {
+    for (auto& known : configuration.drives) {
+        if (known.uuid == drive && std::find(known.attempted.begin(), known.attempted.end(), id) ==
+                                       known.attempted.end()) {
+            known.attempted.push_back(id);
+        }
+    }
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ Result<void> Controller::start() {
 
 void Controller::refresh() {
     look();
-    if (refusal_) {
+    if (history_.refusal) {
         // Nothing is changed, but what runs is shown as it is.
         for (const auto& vd : configuration_.vds) {
             const auto status = engine_.status(vd.uuid);
@@ -91,7 +92,8 @@ void Controller::refresh() {
         }
         return;
     }
-    update_drive_places();
+    repair_tables();
+    update_drives();
     std::vector<int> ids;
     for (const auto& vd : configuration_.vds) {
         ids.push_back(vd.id);
@@ -99,30 +101,78 @@ void Controller::refresh() {
     for (const int id : ids) {
         refresh_vd(id);
     }
+    foreign_ = find_foreign();
 }
 
 void Controller::look() {
     auto before = std::move(drives_);
     drives_ = access_.look();
     note_arrivals(before);
-    auto chosen = choose_configuration(drives_, configuration_.controller);
-    const bool older = !configuration_.id.is_nil() &&
-                       chosen.configuration.controller == configuration_.controller &&
-                       chosen.configuration.sequence < configuration_.sequence;
-    const bool gone = !configuration_.id.is_nil() && chosen.configuration.id.is_nil();
-    if (chosen.refusal && refusal_ != chosen.refusal) {
-        events_.emit(EventKind::configuration_trouble, *chosen.refusal);
+    auto history = choose_history(drives_, configuration_, policy_.only_writer);
+    if (history.refusal && history_.refusal != history.refusal) {
+        events_.emit(EventKind::configuration_trouble, *history.refusal);
     }
-    refusal_ = chosen.refusal;
-    // Drives that are away must not take us back to an older state.
-    if (!older && !gone) {
-        configuration_ = std::move(chosen.configuration);
+    history_ = std::move(history);
+    auto followed = history_.configuration;
+    if (followed.id.is_nil()) {
+        // Without any drive of ours the settings chosen so far are all there is.
+        followed.settings = configuration_.settings;
+        followed.jbods = configuration_.jbods;
     }
-    settle_identities(drives_, configuration_);
+    configuration_ = std::move(followed);
+    settle_identities(drives_, history_);
+    note_held();
     std::erase_if(runtimes_, [&](const auto& entry) {
         return std::none_of(configuration_.vds.begin(), configuration_.vds.end(),
                             [&](const auto& vd) { return vd.uuid == entry.first; });
     });
+}
+
+/// What our drives were seen to hold is what they are known to hold.
+void Controller::note_held() {
+    for (const auto& drive : drives_) {
+        if (!drive.label || !drive.configuration) {
+            continue;
+        }
+        attempted_ = std::max(attempted_, drive.configuration->sequence);
+        for (auto& known : configuration_.drives) {
+            if (known.uuid == drive.label->drive &&
+                accounts_for(configuration_, *drive.configuration, known.uuid)) {
+                known.acknowledged = drive.configuration->id;
+                known.attempted.clear();
+            }
+        }
+    }
+}
+
+/// A damaged partition table hides the partition from the kernel at the next start, or already now.
+void Controller::repair_tables() {
+    bool repaired = false;
+    std::string trouble;
+    for (const auto& drive : drives_) {
+        if (!drive.table_damaged || !drive.users.empty()) {
+            continue;
+        }
+        if (auto done = access_.repair_table(drive.identity); !done) {
+            trouble = fmt::format(
+                "the partition table of {} is damaged and could not be repaired: "
+                "{}",
+                bay(drive), done.error().message);
+            continue;
+        }
+        repaired = true;
+        events_.emit(EventKind::table_repaired,
+                     fmt::format("The partition table of {} was damaged; it was restored from its "
+                                 "backup or Perch's label. Find out what wrote there.",
+                                 bay(drive)));
+    }
+    if (!trouble.empty() && trouble != repair_trouble_) {
+        events_.emit(EventKind::drive_trouble, trouble);
+    }
+    repair_trouble_ = trouble;
+    if (repaired) {
+        look();
+    }
 }
 
 void Controller::note_arrivals(const std::vector<FoundDrive>& before) {
@@ -149,221 +199,50 @@ void Controller::note_arrivals(const std::vector<FoundDrive>& before) {
     looked_ = true;
 }
 
-void Controller::update_drive_places() {
+/// Brings the drives to what the configuration says and the configuration to where the drives are:
+/// slots that have changed, drives that hold an older state, labels of drives just imported.
+void Controller::update_drives() {
+    if (configuration_.id.is_nil()) {
+        return;
+    }
     auto next = configuration_;
+    bool behind = false;
     for (const auto& drive : drives_) {
-        if (drive.label && find_drive(configuration_, drive.label->drive) != nullptr) {
-            // Only the place moves; who a drive is was settled when it was taken.
-            auto known = *find_drive(configuration_, drive.label->drive);
-            known.enclosure = drive.identity.enclosure;
-            known.slot = drive.identity.slot;
-            upsert_drive(next, known);
-        }
-    }
-    if (!(next == configuration_)) {
-        // A slot is shown, never relied on: a failure here is no reason to stop.
-        if (auto done = commit(next); !done) {
-            events_.emit(EventKind::configuration_trouble, done.error().message);
-        }
-    }
-}
-
-void Controller::refresh_vd(int id) {
-    const auto* vd = find_vd(configuration_, id);
-    const auto uuid = vd->uuid;
-    if (vd->deleting) {
-        if (auto done = finish_delete(id); !done) {
-            runtimes_[uuid].reason = "its deletion waits: " + done.error().message;
-        }
-        return;
-    }
-    auto& runtime = runtimes_[uuid];
-    const auto status = engine_.status(uuid);
-    if (!status) {
-        runtime.status.reset();
-        runtime.reason = status.error().message;
-        note_state(*vd);
-        return;
-    }
-    runtime.status = *status;
-    runtime.reason.clear();
-    if (runtime.status) {
-        reconcile_running(id);
-        reconcile_parity(id);
-    } else {
-        try_start(id);
-    }
-    update_progress(runtime);
-    note_state(*find_vd(configuration_, id));
-}
-
-Result<MemberRecords> Controller::read_records(const ConfigVd& vd) {
-    MemberRecords records(vd.members.size());
-    for (std::size_t row = 0; row < vd.members.size(); ++row) {
-        const auto& member = vd.members[row];
-        const auto* drive = find_by_uuid(drives_, member.drive);
-        if (drive == nullptr || !takes_part(member.state)) {
+        if (!is_ours(drive, configuration_)) {
             continue;
         }
-        const auto length = std::min(engine_.record_bytes(), member.metadata_bytes);
-        const auto record =
-            access_
-                .read(drive->identity, drive->label->partition.offset + member.metadata_offset,
-                      length)
-                .and_then([&](const Bytes& raw) { return engine_.decode_record(raw); });
-        if (!record) {
-            return fail_with(bay(*drive), record.error());
-        }
-        records[row] = *record;
-    }
-    return records;
-}
-
-void Controller::try_start(int id) {
-    const auto vd = *find_vd(configuration_, id);
-    auto& runtime = runtimes_[vd.uuid];
-    auto records = read_records(vd);
-    if (!records) {
-        runtime.reason = records.error().message;
-        return;
-    }
-    runtime.records = std::move(*records);
-    const auto plan = plan_assembly(configuration_, vd, drives_, runtime.records);
-    runtime.reason = plan.reason;
-    if (plan.readiness == Readiness::impossible) {
-        return;
-    }
-    if (plan.readiness == Readiness::degraded) {
-        const auto left = last_arrival_ + policy_.degraded_wait_seconds - clock_.steady_seconds();
-        if (!policy_.start_degraded || left > 0) {
-            runtime.reason += policy_.start_degraded
-                                  ? fmt::format("; it starts degraded in {:.0f} s", left)
-                                  : "; a degraded start is not allowed here";
-            return;
+        behind = behind || (!drive.trouble &&
+                            (!drive.configuration || drive.configuration->id != configuration_.id));
+        if (const auto* known = find_drive(configuration_, drive.label->drive); known != nullptr) {
+            // Only the place moves; who a drive is was settled when it was taken.
+            auto moved = *known;
+            moved.enclosure = drive.identity.enclosure;
+            moved.slot = drive.identity.slot;
+            upsert_drive(next, moved);
         }
     }
-    start_vd(id, plan);
-}
-
-/// Starts a VD by its plan. What the plan says is durable before the first write: whoever was away
-/// must never be believed again, and an unclean stop is not forgotten before parity is right.
-void Controller::start_vd(int id, const AssemblyPlan& plan) {
-    const auto vd = *find_vd(configuration_, id);
-    auto& runtime = runtimes_[vd.uuid];
-    auto next = configuration_;
-    auto& changed = *find_vd(next, id);
-    for (const auto& drop : plan.drops) {
-        changed.members[static_cast<std::size_t>(drop.row)].state = drop.state;
-    }
-    changed.needs_resync = changed.needs_resync || plan.dirty;
-    if (!(next == configuration_)) {
-        if (auto done = commit(next); !done) {
-            runtime.reason = "cannot record its start: " + done.error().message;
-            return;
-        }
-    }
-    if (plan.reset_metadata) {
-        for (const auto& member : vd.members) {
-            if (auto done = zero_metadata(member); !done) {
-                runtime.reason = done.error().message;
-                return;
-            }
-        }
-    }
-    runtime.resync_seen = false;
-    runtime.resync_asked.reset();
-    if (auto done = engine_.apply(plan.vd); !done) {
-        runtime.reason = done.error().message;
-        // It never ran without them: what was recorded for that is taken back.
-        auto undo = configuration_;
-        *find_vd(undo, id) = vd;
-        if (!(undo == configuration_)) {
-            if (auto undone = commit(undo); !undone) {
-                runtime.reason += ". " + undone.error().message;
-            }
-        }
-        return;
-    }
-    const auto status = engine_.status(vd.uuid);
-    if (!status || !*status) {
-        runtime.reason = status ? "it stopped as soon as it was started" : status.error().message;
-        return;
-    }
-    runtime.status = *status;
-    runtime.reason.clear();
-    if (plan.readiness == Readiness::degraded) {
-        events_.emit(EventKind::vd_started_degraded,
-                     fmt::format("{} was started degraded ({}). It survives 0 more drive failures. "
-                                 "Replace the drive or bring it back, then start its rebuild.",
-                                 vd_title(vd), plan.reason));
-    } else {
-        events_.emit(EventKind::vd_started, fmt::format("{} was started.", vd_title(vd)));
-    }
-    if (plan.dirty) {
-        events_.emit(EventKind::vd_unclean,
-                     fmt::format("{} was not stopped cleanly: its parity is recomputed. Until that "
-                                 "is done a lost drive can cost data.",
-                                 vd_title(vd)));
-    }
-    reconcile_running(id);
-    reconcile_parity(id);
-}
-
-/// Parity that is not known to match is recomputed as soon as all members are there, and counts as
-/// known only when that was seen to run to its end. (dm-raid does not do it by itself after a
-/// crash.)
-void Controller::reconcile_parity(int id) {
-    const auto& vd = *find_vd(configuration_, id);
-    auto& runtime = runtimes_[vd.uuid];
-    if (!vd.needs_resync || !runtime.status) {
-        return;
-    }
-    if (vd_state(vd) != VdState::optimal) {
-        runtime.resync_seen = false;
-        runtime.resync_asked.reset();
-        return;
-    }
-    constexpr double unseen_resync_seconds = 10;  // so short that no look fell into it
+    constexpr double retry_seconds = 60;
     const auto now = clock_.steady_seconds();
-    if (runtime.status->task == EngineTask::resync) {
-        runtime.resync_seen = true;
-        return;
-    }
-    if (runtime.status->task != EngineTask::none) {
-        return;
-    }
-    if (!runtime.resync_seen && !runtime.resync_asked) {
-        if (auto asked = engine_.request_resync(vd.uuid); !asked) {
-            runtime.reason = "its parity cannot be recomputed: " + asked.error().message;
+    const bool wait = update_failed_ && now - *update_failed_ < retry_seconds;
+    if ((behind && !wait) || !(next == configuration_)) {
+        // A slot is shown, never relied on: a failure here is no reason to stop.
+        auto done = commit(next);
+        update_failed_ = done ? std::nullopt : std::optional(now);
+        if (!done) {
+            events_.emit(EventKind::configuration_trouble, done.error().message);
             return;
         }
-        runtime.resync_asked = now;
-        const auto status = engine_.status(vd.uuid);
-        runtime.resync_seen = status && *status && (*status)->task == EngineTask::resync;
-        return;
     }
-    if (!runtime.resync_seen && now - *runtime.resync_asked < unseen_resync_seconds) {
-        return;
+    for (const auto& drive : drives_) {
+        if (is_ours(drive, configuration_) &&
+            drive.label->controller != configuration_.controller) {
+            if (auto done =
+                    access_.adopt(drive.identity, drive.label->drive, configuration_.controller);
+                !done) {
+                events_.emit(EventKind::drive_trouble, done.error().message);
+            }
+        }
     }
-    const auto records = read_records(vd);
-    const bool pending =
-        !records || std::any_of(records->begin(), records->end(), [](const auto& record) {
-            return !record || record->resync_pending;
-        });
-    if (pending) {
-        runtime.resync_seen = false;
-        runtime.resync_asked.reset();
-        return;
-    }
-    auto next = configuration_;
-    find_vd(next, id)->needs_resync = false;
-    if (auto done = commit(next); !done) {
-        runtime.reason = done.error().message;
-        return;
-    }
-    events_.emit(EventKind::resync_done,
-                 fmt::format("The resync of {} is done: its parity matches everywhere.",
-                             vd_title(*find_vd(configuration_, id))));
 }
 
 /// Nobody with that drive's identity is in any slot. One that does not answer, or cannot be read,
@@ -376,113 +255,6 @@ bool Controller::is_gone(const Uuid& drive) const {
     });
 }
 
-void Controller::reconcile_running(int id) {
-    auto next = configuration_;
-    auto& vd = *find_vd(next, id);
-    auto& runtime = runtimes_[vd.uuid];
-    const auto& status = *runtime.status;
-    const bool candidates = std::any_of(vd.members.begin(), vd.members.end(), [](const auto& row) {
-        return row.state == MemberState::candidate;
-    });
-    auto records = candidates ? read_records(vd) : MemberRecords(vd.members.size());
-    if (!records) {
-        runtime.reason = records.error().message;
-        return;
-    }
-    runtime.records = std::move(*records);
-    if (status.members.size() != vd.members.size()) {
-        runtime.reason = "the kernel runs it with another number of members than configured";
-        return;
-    }
-    vd.started = true;
-    // A second loss is not recorded: the last in-sync set must stay recognisable.
-    std::size_t trusted = 0;
-    for (std::size_t row = 0; row < vd.members.size(); ++row) {
-        trusted += vd.members[row].state == MemberState::online &&
-                           status.members[row] == MemberHealth::in_sync &&
-                           !is_gone(vd.members[row].drive)
-                       ? 1
-                       : 0;
-    }
-    const bool enough = trusted + 1 >= vd.members.size();
-    std::vector<std::pair<EventKind, std::string>> notes;
-    for (std::size_t row = 0; row < vd.members.size(); ++row) {
-        auto& member = vd.members[row];
-        const auto health = status.members[row];
-        const auto title = drive_title(member.drive);
-        if (!takes_part(member.state)) {
-            continue;
-        }
-        if (is_gone(member.drive)) {
-            if (enough) {
-                member.state = MemberState::missing;
-                notes.emplace_back(
-                    EventKind::drive_removed,
-                    fmt::format("{} is gone and was dropped from {}.", title, vd_title(vd)));
-            }
-        } else if (health == MemberHealth::failed) {
-            if (enough) {
-                member.state = MemberState::failed;
-                notes.emplace_back(
-                    EventKind::drive_failed,
-                    fmt::format("{} failed: the kernel dropped it from {} for errors. Replace it.",
-                                title, vd_title(vd)));
-            }
-        } else if (member.state == MemberState::candidate &&
-                   rebuild_proven(status, row, runtime.records[row])) {
-            member.state = MemberState::online;
-            notes.emplace_back(
-                EventKind::rebuild_done,
-                fmt::format("The rebuild of {} onto {} is done.", vd_title(vd), title));
-        }
-    }
-    if (!(next == configuration_)) {
-        if (auto done = commit(next); !done) {
-            runtime.reason = done.error().message;
-            return;
-        }
-        for (const auto& [kind, text] : notes) {
-            events_.emit(kind, text);
-        }
-    }
-    if (!enough) {
-        runtime.reason =
-            "more members are gone than RAID5 survives. Bring back the drives that were there "
-            "last; nothing more is recorded until then";
-        return;
-    }
-    const auto& now = *find_vd(configuration_, id);
-    const bool unreadable =
-        std::any_of(now.members.begin(), now.members.end(), [&](const auto& row) {
-            return takes_part(row.state) && find_by_uuid(drives_, row.drive) == nullptr;
-        });
-    if (unreadable) {
-        runtime.reason = "a member's metadata cannot be read now; the kernel goes on with it";
-        return;
-    }
-    if (auto done = apply(id); !done) {
-        runtime.reason = done.error().message;
-    }
-}
-
-/// Makes the engine run what the configuration says and looks at the result.
-Result<void> Controller::apply(int id) {
-    const auto& vd = *find_vd(configuration_, id);
-    auto& runtime = runtimes_[vd.uuid];
-    if (runtime.records.size() != vd.members.size()) {
-        auto records = read_records(vd);
-        if (!records) {
-            return tl::make_unexpected(records.error());
-        }
-        runtime.records = std::move(*records);
-    }
-    if (auto done = engine_.apply(engine_vd(vd, drives_, runtime.records)); !done) {
-        return done;
-    }
-    return engine_.status(vd.uuid).map(
-        [&](const std::optional<EngineStatus>& status) { runtime.status = status; });
-}
-
 /// Writes the next state to every drive of the controller. It counts once more than half of them
 /// have it durably, and among them every in-sync member of each VD that changes: what a VD's own
 /// members do not know, they cannot tell after a restart without the others.
@@ -491,14 +263,11 @@ Result<void> Controller::commit(Configuration next) {
     next.id = configuration_.id;
     next = successor(next);
     attempted_ = next.sequence;
-    std::vector<FoundDrive> targets;
-    for (const auto& drive : drives_) {
-        if (drive.answered && drive.label && drive.label->controller == next.controller &&
-            drive.content.empty()) {
-            targets.push_back(drive);
-        }
+    const auto targets = commit_targets(next);
+    for (const auto& target : targets) {
+        note_attempted(next, target.label->drive, next.id);
     }
-    const auto answers = access_.write_configuration(targets, next);
+    auto answers = access_.write_configuration(targets, next);
     std::vector<Uuid> held;
     std::string trouble;
     for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -515,21 +284,71 @@ Result<void> Controller::commit(Configuration next) {
                            held.size(), targets.size());
     if (good) {
         configuration_ = std::move(next);
+        note_attempt(targets, answers, configuration_);
         return {};
     }
     // What took it would win after a restart: they get the old state once more, with a higher
     // number.
+    note_attempt(targets, answers, next);
     auto back = configuration_;
     back.sequence = attempted_;
     back.id = next.id;
     back = successor(back);
     attempted_ = back.sequence;
-    for (const auto& answer : access_.write_configuration(targets, back)) {
-        if (answer) {
-            configuration_ = back;
+    for (const auto& target : targets) {
+        note_attempted(back, target.label->drive, back.id);
+    }
+    answers = access_.write_configuration(targets, back);
+    if (std::any_of(answers.begin(), answers.end(),
+                    [](const auto& answer) { return answer.has_value(); })) {
+        configuration_ = back;
+    }
+    note_attempt(targets, answers, back);
+    return fail(good.error().code, "{}. {}", good.error().message, trouble);
+}
+
+/// The drives that the next state goes to: ours, and those that it lists, as far as what they hold
+/// is our own past.
+std::vector<FoundDrive> Controller::commit_targets(const Configuration& next) const {
+    std::vector<FoundDrive> targets;
+    for (const auto& drive : drives_) {
+        if (!drive.answered || !drive.label) {
+            continue;
+        }
+        const auto* known = find_drive(next, drive.label->drive);
+        const bool fits =
+            known == nullptr
+                ? drive.label->controller == next.controller && drive.content.empty()
+                : !drive.configuration || accounts_for(next, *drive.configuration, known->uuid);
+        if (fits && (known == nullptr || known->attempted.size() < max_attempts)) {
+            targets.push_back(drive);
         }
     }
-    return fail(good.error().code, "{}. {}", good.error().message, trouble);
+    return targets;
+}
+
+/// Remembers, in memory, what the drives hold by their answers, or may hold without one.
+void Controller::note_attempt(const std::vector<FoundDrive>& targets,
+                              const std::vector<Result<void>>& answers,
+                              const Configuration& written) {
+    const auto id = written.id;
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        const auto& uuid = targets[i].label->drive;
+        for (auto& found : drives_) {
+            if (answers[i] && found.label && found.label->drive == uuid) {
+                found.configuration = written;
+            }
+        }
+        for (auto& known : configuration_.drives) {
+            if (known.uuid == uuid && answers[i]) {
+                known.acknowledged = id;
+                known.attempted.clear();
+            }
+        }
+        if (!answers[i]) {
+            note_attempted(configuration_, uuid, id);
+        }
+    }
 }
 
 Result<void> Controller::check_held(const Configuration& next,
@@ -551,97 +370,6 @@ Result<void> Controller::check_held(const Configuration& next,
     return {};
 }
 
-Result<void> Controller::finish_delete(int id) {
-    const auto vd = *find_vd(configuration_, id);
-    if (auto stopped = engine_.stop(vd.uuid); !stopped) {
-        return stopped;
-    }
-    if (auto wiped = wipe(vd); !wiped) {
-        return wiped;
-    }
-    auto next = configuration_;
-    std::erase_if(next.vds, [&](const auto& other) { return other.id == id; });
-    next.tombstones.push_back(vd.uuid);
-    std::vector<Uuid> present;
-    for (const auto& drive : drives_) {
-        if (drive.label) {
-            present.push_back(drive.label->drive);
-        }
-    }
-    forget_absent_drives(next, present);
-    if (auto done = commit(next); !done) {
-        return done;
-    }
-    runtimes_.erase(vd.uuid);
-    events_.emit(EventKind::vd_deleted, fmt::format("{} was deleted.", vd_title(vd)));
-    return {};
-}
-
-void Controller::note_state(const ConfigVd& vd) {
-    auto& runtime = runtimes_[vd.uuid];
-    const auto state = vd_state(vd);
-    if (runtime.seen && state == runtime.last_state) {
-        return;
-    }
-    const bool known = runtime.seen;
-    runtime.seen = true;
-    runtime.last_state = state;
-    if (state == VdState::degraded) {
-        // Also when we come up and find it so: still degraded is still worth an event.
-        events_.emit(EventKind::vd_degraded,
-                     fmt::format("{} is Degraded and survives {} more drive failures.",
-                                 vd_title(vd), survives(vd)));
-    } else if (state == VdState::offline) {
-        events_.emit(EventKind::vd_offline,
-                     fmt::format("{} is Offline: {}.", vd_title(vd), runtime.reason));
-    } else if (known) {
-        events_.emit(EventKind::vd_optimal, fmt::format("{} is Optimal.", vd_title(vd)));
-    }
-}
-
-void Controller::update_progress(Runtime& runtime) const {
-    const auto task = runtime.status ? runtime.status->task : EngineTask::none;
-    auto& progress = runtime.progress;
-    const auto now = clock_.steady_seconds();
-    if (task != progress.task) {
-        progress = {task, now, runtime.status ? runtime.status->task_done_sectors : 0, 0, 0};
-    }
-    if (runtime.status) {
-        progress.seconds = now - progress.started;
-        progress.sectors = runtime.status->task_done_sectors > progress.started_sectors
-                               ? runtime.status->task_done_sectors - progress.started_sectors
-                               : 0;
-    }
-}
-
-VdState Controller::vd_state(const ConfigVd& vd) const {
-    const auto* runtime = runtime_of(vd);
-    if (runtime == nullptr || !runtime->status) {
-        return VdState::offline;
-    }
-    std::size_t good = 0;
-    for (std::size_t row = 0; row < vd.members.size(); ++row) {
-        good += vd.members[row].state == MemberState::online &&
-                        row < runtime->status->members.size() &&
-                        runtime->status->members[row] == MemberHealth::in_sync &&
-                        !is_gone(vd.members[row].drive)
-                    ? 1
-                    : 0;
-    }
-    if (good == vd.members.size()) {
-        return VdState::optimal;
-    }
-    return good + 1 == vd.members.size() ? VdState::degraded : VdState::offline;
-}
-
-int Controller::survives(const ConfigVd& vd) const {
-    const auto* runtime = runtime_of(vd);
-    // While parity is being made consistent a lost member's content cannot be computed everywhere.
-    const bool resync = vd.needs_resync || (runtime != nullptr && runtime->status &&
-                                            runtime->status->task == EngineTask::resync);
-    return vd_state(vd) == VdState::optimal && !resync ? 1 : 0;
-}
-
 const Controller::Runtime* Controller::runtime_of(const ConfigVd& vd) const {
     const auto found = runtimes_.find(vd.uuid);
     return found == runtimes_.end() ? nullptr : &found->second;
@@ -657,7 +385,7 @@ std::string Controller::drive_title(const Uuid& drive) const {
 }
 
 bool Controller::all_started() const {
-    return !refusal_ &&
+    return !history_.refusal &&
            std::all_of(configuration_.vds.begin(), configuration_.vds.end(), [&](const auto& vd) {
                const auto* runtime = runtime_of(vd);
                return runtime != nullptr && runtime->status;

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What an administrator asks for. Each request checks everything first, then follows the steps that
-// the crash argument in controller.hpp lists.
+// What an administrator asks for VDs. Each request checks everything first, then follows the steps
+// that the crash argument in controller.hpp lists.
 #include <algorithm>
 #include <set>
 
+#include "drives/block_users.hpp"
 #include "operations/controller.hpp"
-#include "uapi/perch_format.h"
+#include "operations/titles.hpp"
 #include "util/units.hpp"
 
 namespace perch {
 
 namespace {
-
-constexpr int max_vds = 240;
-/// What is zeroed of each member's data at create and delete: no old signature shows through.
-constexpr std::uint64_t wiped_bytes = MiB;
-
-std::string bay(const FoundDrive& drive) {
-    return fmt::format("s{} (SN {})", drive.identity.slot, drive.identity.serial);
-}
 
 template <typename Used>
 int first_free(int from, Used used) {
@@ -28,132 +21,125 @@ int first_free(int from, Used used) {
     return from;
 }
 
-Result<void> check_name(const std::string& name) {
+Result<void> check_name(const Configuration& configuration, const std::string& name, int id) {
     if (!valid_vd_name(name)) {
         return fail(Errc::invalid_argument,
                     "'{}' is not a VD name: 1 to {} letters, digits, '.', '_' and '-', beginning "
                     "with a letter or digit",
                     name, max_vd_name);
     }
+    for (const auto& other : configuration.vds) {
+        if (other.name == name && other.id != id) {
+            return fail(Errc::invalid_argument, "the name '{}' is taken by v{}", name, other.id);
+        }
+    }
     return {};
+}
+
+/// One array of dm-raid records at most that many failed members in the field that Perch reads.
+constexpr int max_mirrored_members = 64;
+
+std::vector<std::size_t> all_rows(const ConfigVd& vd) {
+    std::vector<std::size_t> rows(vd.members.size());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        rows[row] = row;
+    }
+    return rows;
 }
 
 }  // namespace
 
 Result<void> Controller::check_healthy_configuration() const {
-    if (refusal_) {
-        return fail(Errc::wrong_state, "nothing can be changed: {}", *refusal_);
+    if (history_.refusal) {
+        return fail(Errc::wrong_state, "nothing can be changed: {}", *history_.refusal);
     }
     return {};
 }
 
-Result<const FoundDrive*> Controller::found_drive(const std::string& id) const {
-    const FoundDrive* found = nullptr;
-    for (const auto& drive : drives_) {
-        if (drive.identity.id() == id) {
-            if (found != nullptr) {
-                return fail(Errc::wrong_state, "two drives claim slot {}; remove one", id);
-            }
-            found = &drive;
-        }
+Result<PartitionLayout> Controller::partition_of(const FoundDrive& drive) const {
+    if (is_ours(drive, configuration_)) {
+        return drive.label->partition;
     }
-    if (found == nullptr) {
-        return fail(Errc::not_found, "no drive in {}; 'perchcli /c0/eall/sall show' lists them",
-                    id);
-    }
-    const auto twin = std::count_if(drives_.begin(), drives_.end(), [&](const auto& other) {
-        return other.identity.identity == found->identity.identity;
-    });
-    if (twin > 1) {
-        return fail(Errc::wrong_state, "{} has the same identity ({}) as another drive",
-                    bay(*found), found->identity.identity);
-    }
-    if (!found->answered) {
-        return fail(Errc::timeout, "{} does not answer", bay(*found));
-    }
-    return found;
+    auto partition = partition_layout(drive.identity.size_bytes, configuration_.settings.coercion);
+    return partition ? partition : fail_with(bay(drive), partition.error());
 }
 
-Result<Controller::MemberPlace> Controller::member_place(const std::string& drive) const {
-    // A missing member is named by the slot it was in.
-    const auto shown = snapshot();
-    const auto* row = find_drive(shown, drive);
-    if (row == nullptr) {
-        return fail(Errc::not_found, "no drive in {}; 'perchcli /c0/eall/sall show' lists them",
-                    drive);
+/// The drive group that the drives are, all of them and no others; nullopt: none of them is in any.
+Result<std::optional<int>> Controller::group_for(const CreateRequest& request) const {
+    std::optional<int> group;
+    std::size_t members = 0;
+    std::string member;
+    for (const auto& id : request.drives) {
+        const auto drive = found_drive(id);
+        if (!drive) {
+            return tl::make_unexpected(drive.error());
+        }
+        const auto own = (*drive)->label && is_ours(**drive, configuration_)
+                             ? group_of_drive(configuration_, (*drive)->label->drive)
+                             : std::nullopt;
+        if (own && group && *own != *group) {
+            return fail(Errc::wrong_state, "the drives belong to the drive groups {} and {}",
+                        *group, *own);
+        }
+        if (own && !group) {
+            group = own;
+            member = bay(**drive);
+        }
+        members += own ? 1 : 0;
     }
-    for (const auto& vd : configuration_.vds) {
-        for (std::size_t i = 0; i < vd.members.size(); ++i) {
-            if (vd.members[i].drive.str() == row->uuid && !vd.deleting) {
-                return MemberPlace{vd.id, static_cast<int>(i)};
-            }
+    if (!group) {
+        return group;
+    }
+    const auto& first = *vds_of_group(configuration_, *group).front();
+    if (members != request.drives.size() || members != first.members.size()) {
+        return fail(Errc::wrong_state,
+                    "{} is already a member of drive group {}: a VD takes all {} drives of a drive "
+                    "group, or drives that are in none",
+                    member, *group, first.members.size());
+    }
+    if (request.level != first.level ||
+        (request.per_span != 0 && request.per_span != first.per_span)) {
+        return fail(Errc::wrong_state,
+                    "drive group {} is {} with {} drives per span; all its VDs are", *group,
+                    to_string(first.level), first.per_span);
+    }
+    for (const auto* vd : vds_of_group(configuration_, *group)) {
+        if (vd->deleting || vd_state(*vd) != VdState::optimal) {
+            return fail(Errc::wrong_state,
+                        "{} of drive group {} is not Optimal; wait or repair it "
+                        "first",
+                        vd_title(*vd), *group);
         }
     }
-    return fail(Errc::wrong_state, "s{} (SN {}) is not a member of a VD", row->slot, row->serial);
-}
-
-ConfigDrive Controller::config_drive(const FoundDrive& drive, const Uuid& uuid) const {
-    return {uuid,
-            drive.identity.serial,
-            drive.identity.model,
-            drive.identity.identity,
-            drive.identity.enclosure,
-            drive.identity.slot,
-            drive.identity.size_bytes,
-            "{}"};
-}
-
-Result<void> Controller::check_takeable(const FoundDrive& drive, bool force) const {
-    if (!drive.users.empty()) {
-        return fail(Errc::in_use, "{} is in use ({}); it is refused even with force", bay(drive),
-                    drive.users.front());
+    if (vds_of_group(configuration_, *group).size() >= max_vds_per_group) {
+        return fail(Errc::limit, "a drive group has at most {} VDs", max_vds_per_group);
     }
-    if (drive.label) {
-        if (drive.label->controller != configuration_.controller &&
-            !configuration_.controller.is_nil() && !force) {
-            return fail(Errc::data_found,
-                        "{} belongs to another controller (a foreign configuration); force erases "
-                        "what it holds",
-                        bay(drive));
+    return group;
+}
+
+/// The drives by row: as asked for, or as an existing group has them.
+Result<std::vector<std::string>> Controller::rows_for(const CreateRequest& request,
+                                                      std::optional<int> group) const {
+    if (!group) {
+        return request.drives;
+    }
+    std::vector<std::string> rows;
+    for (const auto& member : vds_of_group(configuration_, *group).front()->members) {
+        const auto* drive = find_by_uuid(drives_, member.drive);
+        if (drive == nullptr) {
+            return fail(Errc::wrong_state, "{} of drive group {} is not there",
+                        drive_title(member.drive), *group);
         }
-        if (const auto* member = find_member(configuration_, drive.label->drive);
-            member != nullptr) {
-            return fail(Errc::wrong_state, "{} is already a member of a VD (state {})", bay(drive),
-                        to_string(member->state));
-        }
-        if (!drive.content.empty() && !force) {
-            return fail(Errc::data_found, "{} is {}; force erases it", bay(drive), drive.content);
-        }
-        return {};
+        rows.push_back(drive->identity.id());
     }
-    if (drive.trouble && drive.trouble->code == Errc::incompatible) {
-        return fail(Errc::incompatible, "{}: {}", bay(drive), drive.trouble->message);
-    }
-    if (!force && (drive.trouble || !drive.content.empty())) {
-        return fail(Errc::data_found,
-                    "{} is not blank: {}. Nothing was written. If what it holds is not needed, "
-                    "repeat the command with force",
-                    bay(drive), drive.trouble ? drive.trouble->message : drive.content);
-    }
-    return {};
+    return rows;
 }
 
-/// The label of a drive that may be used: its own if it is already ours, a fresh one otherwise.
-Result<Label> Controller::ready_label(const FoundDrive& drive, bool force) {
-    if (drive.label && drive.label->controller == configuration_.controller &&
-        drive.content.empty()) {
-        return *drive.label;
-    }
-    if (auto ok = check_takeable(drive, force); !ok) {
-        return tl::make_unexpected(ok.error());
-    }
-    return access_.take(drive.identity, configuration_.controller);
-}
-
-Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
-    ConfigVd vd;
-    if (std::set(request.drives.begin(), request.drives.end()).size() != request.drives.size()) {
-        return fail(Errc::invalid_argument, "a drive is named twice");
+/// Where a VD's extents go, and how large it is.
+Result<VdLayout> Controller::plan_layout(const CreateRequest& request, const RaidShape& shape,
+                                         int group, bool existing) const {
+    if (existing) {
+        return vd_layout(shape, free_in_group(configuration_, group), request.size_bytes);
     }
     std::uint64_t smallest = UINT64_MAX;
     const FoundDrive* first = nullptr;
@@ -173,53 +159,82 @@ Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
                         bay(*first), first->identity.logical_block_bytes, bay(**drive),
                         (*drive)->identity.logical_block_bytes);
         }
-        const auto partition =
-            (*drive)->label && (*drive)->label->controller == configuration_.controller
-                ? Result<PartitionLayout>((*drive)->label->partition)
-                : partition_layout((*drive)->identity.size_bytes);
+        const auto partition = partition_of(**drive);
         if (!partition) {
-            return fail_with(bay(**drive), partition.error());
+            return tl::make_unexpected(partition.error());
         }
         smallest = std::min(smallest, partition->length);
     }
-    vd.block_bytes = first == nullptr ? 512 : first->identity.logical_block_bytes;
-    const auto layout = raid5_layout(static_cast<int>(request.drives.size()), smallest,
-                                     request.strip_bytes, vd.block_bytes);
-    if (!layout) {
-        return tl::make_unexpected(layout.error());
+    return vd_layout(shape, free_ranges(smallest, {}), request.size_bytes);
+}
+
+/// The VD that is asked for, its members without drives yet.
+Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
+    if (std::set(request.drives.begin(), request.drives.end()).size() != request.drives.size()) {
+        return fail(Errc::invalid_argument, "a drive is named twice");
     }
-    const auto used = [&](auto field) {
-        return [this, field](int number) {
-            return std::any_of(configuration_.vds.begin(), configuration_.vds.end(),
-                               [&](const auto& other) { return other.*field == number; });
-        };
-    };
-    vd.id = first_free(1, used(&ConfigVd::id));
-    vd.group = first_free(0, used(&ConfigVd::group));
     if (configuration_.vds.size() >= max_vds) {
         return fail(Errc::limit, "a controller has at most {} VDs", max_vds);
     }
-    vd.uuid = Uuid::random();
+    const auto group = group_for(request);
+    if (!group) {
+        return tl::make_unexpected(group.error());
+    }
+    const auto per_span =
+        *group ? vds_of_group(configuration_, **group).front()->per_span : request.per_span;
+    const auto shape = make_shape(request.level, static_cast<int>(request.drives.size()), per_span);
+    if (!shape) {
+        return tl::make_unexpected(shape.error());
+    }
+    if (shape->level == RaidLevel::raid10 && shape->members > max_mirrored_members) {
+        return fail(Errc::limit, "RAID10 has at most {} members in this version, {} given",
+                    max_mirrored_members, shape->members);
+    }
+    const auto used_id = [&](int id) { return find_vd(configuration_, id) != nullptr; };
+    const auto used_group = [&](int id) { return !vds_of_group(configuration_, id).empty(); };
+    ConfigVd vd;
+    vd.id = first_free(1, used_id);
+    vd.group = *group ? **group : first_free(0, used_group);
+    if (vd.group >= max_groups) {
+        return fail(Errc::limit, "a controller has at most {} drive groups", max_groups);
+    }
     vd.name = request.name.empty() ? fmt::format("v{}", vd.id) : request.name;
-    if (auto ok = check_name(vd.name); !ok) {
+    if (auto ok = check_name(configuration_, vd.name, vd.id); !ok) {
         return tl::make_unexpected(ok.error());
     }
-    for (const auto& other : configuration_.vds) {
-        if (other.name == vd.name) {
-            return fail(Errc::invalid_argument, "the name '{}' is taken by v{}", vd.name, other.id);
+    const auto layout = plan_layout(request, *shape, vd.group, group->has_value());
+    if (!layout) {
+        return tl::make_unexpected(layout.error());
+    }
+    const auto first = found_drive(request.drives.front());
+    vd.block_bytes = first ? (*first)->identity.logical_block_bytes : 512;
+    if (auto ok = check_strip(request.strip_bytes, vd.block_bytes); !ok) {
+        return tl::make_unexpected(ok.error());
+    }
+    for (const auto& id : request.spares) {
+        const auto spare = found_drive(id);
+        const auto ok = spare.and_then(
+            [&](const FoundDrive* drive) { return check_takeable(*drive, request.force); });
+        if (!ok) {
+            return tl::make_unexpected(ok.error());
+        }
+        if (std::find(request.drives.begin(), request.drives.end(), id) != request.drives.end()) {
+            return fail(Errc::invalid_argument, "{} is named as a member and as a spare",
+                        bay(**spare));
         }
     }
+    vd.uuid = Uuid::random();
+    vd.level = shape->level;
+    vd.per_span = shape->per_span;
     vd.strip_bytes = request.strip_bytes;
     vd.vd_bytes = layout->vd_bytes;
+    vd.needs_resync = is_redundant(shape->level);
     vd.created = clock_.wall_seconds();
-    for (std::size_t i = 0; i < request.drives.size(); ++i) {
+    for (std::size_t row = 0; row < request.drives.size(); ++row) {
         ConfigMember member;
         member.instance = Uuid::random();
-        member.metadata_offset = layout->metadata_offset;
-        member.metadata_bytes = layout->metadata_bytes;
-        member.data_offset = layout->data_offset;
-        member.data_bytes = layout->data_bytes;
-        vd.members.push_back(member);
+        member.extents = layout->extents;
+        vd.members.push_back(std::move(member));
     }
     return vd;
 }
@@ -229,7 +244,11 @@ Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
 const ConfigVd* Controller::find_same(const CreateRequest& request) const {
     for (const auto& vd : configuration_.vds) {
         bool same = !request.name.empty() && vd.name == request.name && !vd.deleting &&
-                    vd.strip_bytes == request.strip_bytes &&
+                    vd.level == request.level && vd.strip_bytes == request.strip_bytes &&
+                    (request.per_span == 0 || request.per_span == vd.per_span) &&
+                    (!request.size_bytes ||
+                     (*request.size_bytes <= vd.vd_bytes &&
+                      vd.vd_bytes - *request.size_bytes < MiB * vd.members.size())) &&
                     vd.members.size() == request.drives.size();
         for (std::size_t row = 0; same && row < vd.members.size(); ++row) {
             const auto drive = found_drive(request.drives[row]);
@@ -247,40 +266,52 @@ Result<int> Controller::create_vd(const CreateRequest& request) {
     if (auto ok = check_healthy_configuration(); !ok) {
         return tl::make_unexpected(ok.error());
     }
+    if (request.drives.empty()) {
+        return fail(Errc::invalid_argument, "no drives are named");
+    }
     if (const auto* existing = find_same(request); existing != nullptr) {
         return existing->id;
     }
     auto plan = plan_create(request);
-    if (!plan) {
-        return tl::make_unexpected(plan.error());
+    const auto rows = plan ? group_for(request).and_then(
+                                 [&](std::optional<int> group) { return rows_for(request, group); })
+                           : tl::make_unexpected(plan.error());
+    if (!rows) {
+        return tl::make_unexpected(rows.error());
     }
     auto vd = std::move(*plan);
     if (configuration_.controller.is_nil()) {
         configuration_.controller = Uuid::random();
     }
-    std::vector<Label> labels;
-    for (const auto& id : request.drives) {
-        const auto drive = found_drive(id);
-        const auto label = drive.and_then(
-            [&](const FoundDrive* found) { return ready_label(*found, request.force); });
-        if (!label) {
-            return tl::make_unexpected(label.error());
+    std::vector<ConfigDrive> taken;
+    for (const auto& id : *rows) {
+        auto drive = take_drive(id, request.force);
+        if (!drive) {
+            return tl::make_unexpected(drive.error());
         }
-        labels.push_back(*label);
+        taken.push_back(std::move(*drive));
     }
-    look();  // the labels just written
+    std::vector<ConfigDrive> spares;
+    for (const auto& id : request.spares) {
+        auto spare = take_drive(id, request.force);
+        if (!spare) {
+            return tl::make_unexpected(spare.error());
+        }
+        spare->role = DriveRole::dedicated_spare;
+        spare->spare_for = {vd.group};
+        spares.push_back(std::move(*spare));
+    }
     auto next = configuration_;
-    for (std::size_t row = 0; row < labels.size(); ++row) {
-        vd.members[row].drive = labels[row].drive;
-        const auto drive = found_drive(request.drives[row]);
-        if (!drive || !(*drive)->label || (*drive)->label->drive != labels[row].drive) {
-            return fail(Errc::io, "the drive in {} changed while it was prepared; try again",
-                        request.drives[row]);
-        }
-        upsert_drive(next, config_drive(**drive, labels[row].drive));
+    for (std::size_t row = 0; row < taken.size(); ++row) {
+        vd.members[row].drive = taken[row].uuid;
+        upsert_drive(next, taken[row]);
     }
-    if (auto zeroed = wipe(vd); !zeroed) {
-        return tl::make_unexpected(zeroed.error());
+    for (const auto& spare : spares) {
+        upsert_drive(next, spare);
+    }
+    auto ready = wipe(vd).and_then([&] { return write_superblocks(vd, all_rows(vd), false); });
+    if (!ready) {
+        return tl::make_unexpected(ready.error());
     }
     next.vds.push_back(vd);
     if (auto done = commit(next); !done) {
@@ -296,41 +327,12 @@ Result<int> Controller::create_vd(const CreateRequest& request) {
                     done.error().message,
                     undone && stopped ? "" : ". It could not be undone either; delete it");
     }
-    events_.emit(
-        EventKind::vd_created,
-        fmt::format("{} was created: RAID5 of {} drives, {}, strip {}.", vd_title(vd),
-                    vd.members.size(), format_size(vd.vd_bytes), format_block(vd.strip_bytes)));
+    events_.emit(EventKind::vd_created,
+                 fmt::format("{} was created: {} of {} drives, {}, strip {}.", vd_title(vd),
+                             to_string(vd.level), vd.members.size(), format_size(vd.vd_bytes),
+                             format_block(vd.strip_bytes)));
     refresh();
     return vd.id;
-}
-
-/// Zeroes the metadata and both ends of the data on the members that are there.
-Result<void> Controller::wipe(const ConfigVd& vd) {
-    std::vector<DriveRange> ranges;
-    for (const auto& member : vd.members) {
-        const auto* drive = find_by_uuid(drives_, member.drive);
-        if (drive == nullptr) {
-            continue;
-        }
-        const auto base = drive->label->partition.offset;
-        ranges.push_back(
-            {drive->identity, member.drive, base + member.metadata_offset, member.metadata_bytes});
-        ranges.push_back({drive->identity, member.drive, base + member.data_offset, wiped_bytes});
-        ranges.push_back({drive->identity, member.drive,
-                          base + member.data_offset + member.data_bytes - wiped_bytes,
-                          wiped_bytes});
-    }
-    return access_.zero(ranges);
-}
-
-Result<void> Controller::zero_metadata(const ConfigMember& member) {
-    const auto* drive = find_by_uuid(drives_, member.drive);
-    if (drive == nullptr) {
-        return fail(Errc::not_found, "{} is not there", drive_title(member.drive));
-    }
-    return access_.zero(
-        {{drive->identity, member.drive, drive->label->partition.offset + member.metadata_offset,
-          member.metadata_bytes}});
 }
 
 Result<void> Controller::delete_vd(int id) {
@@ -342,11 +344,8 @@ Result<void> Controller::delete_vd(int id) {
     if (vd == nullptr) {
         return fail(Errc::not_found, "no VD {}; 'perchcli /c0/vall show' lists them", id);
     }
-    const auto shown = snapshot();
-    if (const auto* row = find_vd(shown, id); row != nullptr && !row->users.empty()) {
-        return fail(Errc::in_use,
-                    "{} is in use ({}); it is refused even with force. Nothing changed",
-                    vd_title(*vd), fmt::join(row->users, ", "));
+    if (auto unused = check_unused(*vd); !unused) {
+        return unused;
     }
     const auto title = vd_title(*vd);
     if (auto stopped = engine_.stop(vd->uuid); !stopped) {
@@ -365,200 +364,176 @@ Result<void> Controller::delete_vd(int id) {
     return finished;
 }
 
-/// Writes a member's new state, makes the engine follow, and takes it back when that fails.
-Result<void> Controller::change_member(const MemberPlace& place, MemberState state,
-                                       bool fresh_instance) {
-    const auto before = *find_vd(configuration_, place.vd_id);
-    const auto row = static_cast<std::size_t>(place.row);
-    auto next = configuration_;
-    auto& member = find_vd(next, place.vd_id)->members[row];
-    member.state = state;
-    if (fresh_instance) {
-        member.instance = Uuid::random();
+/// Nobody mounts, maps or otherwise holds the VD.
+Result<void> Controller::check_unused(const ConfigVd& vd) const {
+    const auto* runtime = runtime_of(vd);
+    if (runtime == nullptr || !runtime->status) {
+        return {};
     }
-    if (auto done = commit(next); !done) {
-        return done;
-    }
-    auto& runtime = runtimes_[before.uuid];
-    auto records = read_records(*find_vd(configuration_, place.vd_id));
-    if (records) {
-        runtime.records = *records;
-    }
-    const auto done = records ? apply(place.vd_id) : tl::make_unexpected(records.error());
-    if (!done) {
-        auto undo = configuration_;
-        *find_vd(undo, place.vd_id) = before;
-        const auto undone = commit(undo);
-        return fail(done.error().code, "{}{}", done.error().message,
-                    undone ? ". Nothing changed" : ". It could not be undone either");
+    if (const auto users = block_users(runtime->status->kernel_name); !users.empty()) {
+        return fail(Errc::in_use,
+                    "{} is in use ({}); it is refused even with force. Nothing changed",
+                    vd_title(vd), fmt::join(users, ", "));
     }
     return {};
 }
 
-Result<void> Controller::set_offline(const std::string& drive) {
-    refresh();
-    const auto place = check_healthy_configuration().and_then([&] { return member_place(drive); });
-    if (!place) {
-        return tl::make_unexpected(place.error());
+/// The VD, if requests that need the engine can be carried out on it.
+Result<const ConfigVd*> Controller::running_vd(int id) const {
+    if (auto ok = check_healthy_configuration(); !ok) {
+        return tl::make_unexpected(ok.error());
     }
-    const auto vd = *find_vd(configuration_, place->vd_id);
-    const auto& member = vd.members[static_cast<std::size_t>(place->row)];
-    if (member.state == MemberState::candidate) {
-        return stop_rebuild(drive);
+    const auto* vd = find_vd(configuration_, id);
+    if (vd == nullptr || vd->deleting) {
+        return fail(Errc::not_found, "no VD {}; 'perchcli /c0/vall show' lists them", id);
     }
-    if (member.state != MemberState::online) {
-        return fail(Errc::wrong_state, "{} is {} already", drive_title(member.drive),
-                    to_string(member.state));
+    if (vd_state(*vd) == VdState::offline) {
+        return fail(Errc::wrong_state, "{} is Offline: {}", vd_title(*vd),
+                    runtime_of(*vd) == nullptr ? "" : runtime_of(*vd)->reason);
     }
-    if (survives(vd) < 1) {
-        return fail(Errc::redundancy,
-                    "{} survives 0 more drive failures now; taking {} offline would lose data. "
-                    "Wait for its rebuild or resync, or rebuild it first",
-                    vd_title(vd), drive_title(member.drive));
-    }
-    if (auto done = change_member(*place, MemberState::offline, false); !done) {
-        return done;
-    }
-    events_.emit(EventKind::drive_offline,
-                 fmt::format("{} was set offline by an administrator. {} survives 0 more drive "
-                             "failures.",
-                             drive_title(member.drive), vd_title(vd)));
-    refresh();
-    return {};
+    return vd;
 }
 
-Result<void> Controller::set_online(const std::string& drive) {
-    return start_rebuild(drive);
-}
-
-Result<void> Controller::begin_rebuild(const MemberPlace& place) {
-    const auto vd = *find_vd(configuration_, place.vd_id);
-    const auto& member = vd.members[static_cast<std::size_t>(place.row)];
-    if (vd_state(vd) != VdState::degraded) {
-        return fail(Errc::wrong_state, "{} is {}; a rebuild needs a running, degraded VD",
-                    vd_title(vd), to_string(vd_state(vd)));
-    }
-    if (auto zeroed = zero_metadata(member); !zeroed) {
-        return zeroed;
-    }
-    if (auto done = change_member(place, MemberState::candidate, true); !done) {
-        return done;
-    }
-    events_.emit(EventKind::rebuild_started, fmt::format("The rebuild of {} onto {} was started.",
-                                                         vd_title(vd), drive_title(member.drive)));
-    refresh();
-    return {};
-}
-
-Result<void> Controller::start_rebuild(const std::string& drive) {
-    refresh();
-    const auto place = check_healthy_configuration().and_then([&] { return member_place(drive); });
-    if (!place) {
-        return tl::make_unexpected(place.error());
-    }
-    const auto& vd = *find_vd(configuration_, place->vd_id);
-    const auto& member = vd.members[static_cast<std::size_t>(place->row)];
-    if (takes_part(member.state)) {
-        return fail(Errc::wrong_state, "{} is {}; there is nothing to rebuild",
-                    drive_title(member.drive),
-                    member.state == MemberState::online ? "online" : "being rebuilt already");
-    }
-    if (find_by_uuid(drives_, member.drive) == nullptr) {
-        return fail(Errc::wrong_state,
-                    "{} is missing. Put it back, or put another drive in its place: 'perchcli "
-                    "/c0/e0/s<slot> insert dg={} array=0 row={}'",
-                    drive_title(member.drive), vd.group, place->row);
-    }
-    return begin_rebuild(*place);
-}
-
-Result<void> Controller::stop_rebuild(const std::string& drive) {
-    refresh();
-    const auto place = check_healthy_configuration().and_then([&] { return member_place(drive); });
-    if (!place) {
-        return tl::make_unexpected(place.error());
-    }
-    const auto vd = *find_vd(configuration_, place->vd_id);
-    const auto& member = vd.members[static_cast<std::size_t>(place->row)];
-    if (member.state != MemberState::candidate) {
-        return fail(Errc::wrong_state, "no rebuild is in progress on {}",
-                    drive_title(member.drive));
-    }
-    if (auto done = change_member(*place, MemberState::offline, false); !done) {
-        return done;
-    }
-    events_.emit(EventKind::rebuild_stopped,
-                 fmt::format("The rebuild of {} onto {} was stopped by an administrator.",
-                             vd_title(vd), drive_title(member.drive)));
-    refresh();
-    return {};
-}
-
-Result<void> Controller::insert_member(const InsertRequest& request) {
+Result<void> Controller::rename_vd(int id, const std::string& name) {
     refresh();
     if (auto ok = check_healthy_configuration(); !ok) {
         return ok;
     }
-    const auto vd = std::find_if(configuration_.vds.begin(), configuration_.vds.end(),
-                                 [&](const auto& row) { return row.group == request.group; });
-    if (vd == configuration_.vds.end() || request.array != 0 || request.row < 0 ||
-        request.row >= static_cast<int>(vd->members.size())) {
-        return fail(Errc::not_found, "no row {} in array {} of drive group {}", request.row,
-                    request.array, request.group);
+    const auto* vd = find_vd(configuration_, id);
+    if (vd == nullptr || vd->deleting) {
+        return fail(Errc::not_found, "no VD {}; 'perchcli /c0/vall show' lists them", id);
     }
-    const MemberPlace place{vd->id, request.row};
-    const auto old = vd->members[static_cast<std::size_t>(request.row)];
-    if (takes_part(old.state)) {
-        return fail(Errc::wrong_state, "row {} of {} is held by {}, which is {}", request.row,
-                    vd_title(*vd), drive_title(old.drive), to_string(old.state));
-    }
-    if (vd_state(*vd) != VdState::degraded) {
-        return fail(Errc::wrong_state,
-                    "{} is {}; a member can be inserted into a running, "
-                    "degraded VD only",
-                    vd_title(*vd), to_string(vd_state(*vd)));
-    }
-    const auto drive = found_drive(request.drive);
-    if (!drive) {
-        return tl::make_unexpected(drive.error());
-    }
-    if (auto ok = check_takeable(**drive, request.force); !ok) {
+    if (auto ok = check_name(configuration_, name, id); !ok) {
         return ok;
     }
-    if ((*drive)->identity.logical_block_bytes != vd->block_bytes) {
-        return fail(Errc::sector_size,
-                    "{} has sectors of {} bytes, {} needs {}; nothing was written", bay(**drive),
-                    (*drive)->identity.logical_block_bytes, vd_title(*vd), vd->block_bytes);
+    const auto before = vd_title(*vd);
+    if (vd->name == name) {
+        return {};
     }
-    const auto partition = (*drive)->label ? Result<PartitionLayout>((*drive)->label->partition)
-                                           : partition_layout((*drive)->identity.size_bytes);
-    const auto needed = old.data_offset + old.data_bytes + PERCH_EDGE_BYTES;
-    if (!partition || partition->length < needed) {
-        return fail(Errc::too_small, "{} offers {} for Perch, {} needs {}; nothing was written",
-                    bay(**drive), format_size(partition ? partition->length : 0), vd_title(*vd),
-                    format_size(needed));
-    }
-    const auto label = ready_label(**drive, request.force);
-    if (!label) {
-        return tl::make_unexpected(label.error());
-    }
-    look();
-    const auto fresh = found_drive(request.drive);
-    if (!fresh || !(*fresh)->label || (*fresh)->label->drive != label->drive) {
-        return fail(Errc::io, "the drive in {} changed while it was prepared; try again",
-                    request.drive);
-    }
-    // First the place, still offline; then begin_rebuild() makes it a candidate, as for any member.
     auto next = configuration_;
-    upsert_drive(next, config_drive(**fresh, label->drive));
-    auto& member = find_vd(next, place.vd_id)->members[static_cast<std::size_t>(request.row)];
-    member.drive = label->drive;
-    member.instance = Uuid::random();
-    member.state = MemberState::offline;
+    find_vd(next, id)->name = name;
     if (auto done = commit(next); !done) {
         return done;
     }
-    return begin_rebuild(place);
+    events_.emit(EventKind::vd_renamed,
+                 fmt::format("{} was renamed; it is /dev/perch/{} now.", before, name));
+    refresh();
+    return {};
+}
+
+Result<void> Controller::start_init(int id, bool full) {
+    refresh();
+    const auto vd = running_vd(id);
+    if (!vd) {
+        return tl::make_unexpected(vd.error());
+    }
+    if (auto unused = check_unused(**vd); !unused) {
+        return unused;
+    }
+    if ((*vd)->initialized) {
+        return fail(Errc::wrong_state, "an initialization of {} is in progress", vd_title(**vd));
+    }
+    const auto title = vd_title(**vd);
+    if (!full) {
+        constexpr std::uint64_t ends = 8 * MiB;
+        const auto bytes = std::min(ends, (*vd)->vd_bytes);
+        auto done = engine_.zero((*vd)->uuid, 0, bytes).and_then([&] {
+            return engine_.zero((*vd)->uuid, (*vd)->vd_bytes - bytes, bytes);
+        });
+        if (done) {
+            events_.emit(EventKind::init_done,
+                         fmt::format("The fast initialization of {} is done: its first and last "
+                                     "{} read zeros.",
+                                     title, format_size(bytes)));
+        }
+        return done;
+    }
+    auto next = configuration_;
+    find_vd(next, id)->initialized = 0;
+    if (auto done = commit(next); !done) {
+        return done;
+    }
+    events_.emit(EventKind::init_started,
+                 fmt::format("The full initialization of {} was started.", title));
+    refresh();
+    return {};
+}
+
+Result<void> Controller::stop_init(int id) {
+    refresh();
+    const auto vd = running_vd(id);
+    if (!vd) {
+        return tl::make_unexpected(vd.error());
+    }
+    if (!(*vd)->initialized) {
+        return fail(Errc::wrong_state, "no initialization of {} is in progress", vd_title(**vd));
+    }
+    const auto title = vd_title(**vd);
+    const auto uuid = (*vd)->uuid;
+    auto next = configuration_;
+    find_vd(next, id)->initialized.reset();
+    auto done = commit(next).and_then([&] { return engine_.stop_task(uuid); });
+    if (done) {
+        events_.emit(
+            EventKind::init_stopped,
+            fmt::format("The initialization of {} was stopped by an administrator.", title));
+        refresh();
+    }
+    return done;
+}
+
+Result<void> Controller::start_check(int id) {
+    refresh();
+    const auto vd = running_vd(id);
+    if (!vd) {
+        return tl::make_unexpected(vd.error());
+    }
+    if (!is_redundant((*vd)->level)) {
+        return fail(Errc::unsupported, "{} is RAID0: there is nothing to compare", vd_title(**vd));
+    }
+    if (vd_state(**vd) != VdState::optimal) {
+        return fail(Errc::wrong_state, "{} is {}; a check needs all members. Rebuild it first",
+                    vd_title(**vd), to_string(vd_state(**vd)));
+    }
+    const auto task = runtime_of(**vd)->status->task;
+    if (task != EngineTask::none) {
+        return fail(Errc::wrong_state, "another operation runs on {}; wait for its end",
+                    vd_title(**vd));
+    }
+    if ((*vd)->needs_resync) {
+        return fail(Errc::wrong_state, "{} is to be resynced first; that is done by itself",
+                    vd_title(**vd));
+    }
+    if (auto done = engine_.start_check((*vd)->uuid); !done) {
+        return done;
+    }
+    runtimes_[(*vd)->uuid].check_seen = true;
+    runtimes_[(*vd)->uuid].mismatches.reset();
+    events_.emit(EventKind::check_started,
+                 fmt::format("The consistency check of {} was started.", vd_title(**vd)));
+    refresh();
+    return {};
+}
+
+Result<void> Controller::stop_check(int id) {
+    refresh();
+    const auto vd = running_vd(id);
+    if (!vd) {
+        return tl::make_unexpected(vd.error());
+    }
+    auto& runtime = runtimes_[(*vd)->uuid];
+    if (runtime.status->task != EngineTask::check) {
+        return fail(Errc::wrong_state, "no consistency check of {} is in progress", vd_title(**vd));
+    }
+    if (auto done = engine_.stop_task((*vd)->uuid); !done) {
+        return done;
+    }
+    runtime.check_seen = false;
+    events_.emit(EventKind::check_stopped,
+                 fmt::format("The consistency check of {} was stopped by an administrator.",
+                             vd_title(**vd)));
+    refresh();
+    return {};
 }
 
 }  // namespace perch

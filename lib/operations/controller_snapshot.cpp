@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <map>
+#include <set>
 
 #include "drives/block_users.hpp"
 #include "operations/controller.hpp"
+#include "operations/titles.hpp"
 #include "util/units.hpp"
 
 namespace perch {
@@ -69,7 +72,8 @@ Drive Controller::show_drive(const FoundDrive& found) const {
     drive.link_speed = identity.link_speed;
     drive.link_width = identity.link_width;
     drive.health = found.health;
-    if (const auto partition = partition_layout(identity.size_bytes)) {
+    if (const auto partition =
+            partition_layout(identity.size_bytes, configuration_.settings.coercion)) {
         drive.usable_bytes = partition->length;
     }
     if (!found.answered) {
@@ -80,9 +84,17 @@ Drive Controller::show_drive(const FoundDrive& found) const {
     }
     if (found.label) {
         drive.uuid = found.label->drive.str();
-        const bool ours =
-            found.label->controller == configuration_.controller && found.content.empty();
-        drive.state = ours ? DriveState::unconfigured : DriveState::foreign;
+        drive.state =
+            is_ours(found, configuration_) ? DriveState::unconfigured : DriveState::foreign;
+        if (const auto* known = find_drive(configuration_, found.label->drive);
+            known != nullptr && drive.state == DriveState::unconfigured) {
+            drive.status = known->failed ? DriveStatus::failed : DriveStatus::good;
+            drive.spare_for = known->spare_for;
+            if (known->role != DriveRole::none) {
+                drive.state = known->role == DriveRole::global_spare ? DriveState::global_spare
+                                                                     : DriveState::dedicated_spare;
+            }
+        }
         drive.usable_bytes = found.label->partition.length;
         if (drive.state == DriveState::foreign) {
             drive.content =
@@ -98,7 +110,9 @@ Drive Controller::show_drive(const FoundDrive& found) const {
         drive.content = found.trouble->message;
         return drive;
     }
-    if (!found.content.empty() || !found.users.empty()) {
+    const bool set_aside = std::find(configuration_.jbods.begin(), configuration_.jbods.end(),
+                                     identity.identity) != configuration_.jbods.end();
+    if (!found.content.empty() || !found.users.empty() || set_aside) {
         drive.state = DriveState::jbod;
         drive.status = DriveStatus::online;
         drive.content = found.content;
@@ -110,18 +124,22 @@ Drive Controller::show_drive(const FoundDrive& found) const {
 }
 
 std::vector<Drive> Controller::show_missing(const std::vector<Drive>& present) const {
+    std::set<std::string> places;
+    for (const auto& drive : present) {
+        places.insert(drive.id);
+    }
     std::vector<Drive> missing;
+    std::set<Uuid> seen;
     for (const auto& vd : configuration_.vds) {
         for (const auto& member : vd.members) {
             const auto* known = find_drive(configuration_, member.drive);
-            if (known == nullptr || find_by_uuid(drives_, member.drive) != nullptr) {
+            if (known == nullptr || find_by_uuid(drives_, member.drive) != nullptr ||
+                !seen.insert(member.drive).second) {
                 continue;
             }
             Drive drive;
             const auto place = fmt::format("e{}s{}", known->enclosure, known->slot);
-            const bool taken = known->slot < 0 ||
-                               std::any_of(present.begin(), present.end(),
-                                           [&](const auto& other) { return other.id == place; });
+            const bool taken = known->slot < 0 || places.contains(place);
             drive.id = taken ? "missing-" + known->serial : place;
             drive.enclosure = known->enclosure;
             drive.slot = taken ? -1 : known->slot;
@@ -130,9 +148,7 @@ std::vector<Drive> Controller::show_missing(const std::vector<Drive>& present) c
             drive.identity = known->identity;
             drive.uuid = known->uuid.str();
             drive.size_bytes = known->device_bytes;
-            if (const auto partition = partition_layout(known->device_bytes)) {
-                drive.usable_bytes = partition->length;
-            }
+            drive.usable_bytes = known->partition_bytes;
             drive.logical_block_bytes = vd.block_bytes;
             drive.physical_block_bytes = vd.block_bytes;
             drive.state = DriveState::configured;
@@ -158,14 +174,21 @@ VirtualDrive Controller::show_vd(const ConfigVd& config, const std::vector<Drive
     vd.survives = survives(config);
     vd.created = local_time(config.created);
     vd.state_reason = runtime == nullptr ? "" : runtime->reason;
+    vd.level = to_string(config.level);
+    vd.per_span = config.per_span;
+    vd.redundant = is_redundant(config.level);
     const auto status = runtime == nullptr ? std::nullopt : runtime->status;
+    std::map<std::string, const Drive*> by_uuid;
+    for (const auto& drive : drives) {
+        by_uuid.emplace(drive.uuid, &drive);
+    }
     for (std::size_t row = 0; row < config.members.size(); ++row) {
         const auto& member = config.members[row];
-        const auto found = std::find_if(drives.begin(), drives.end(), [&](const auto& drive) {
-            return drive.uuid == member.drive.str();
-        });
-        const bool present = find_by_uuid(drives_, member.drive) != nullptr;
-        vd.members.push_back({static_cast<int>(row), found == drives.end() ? "" : found->id,
+        const auto found = member.drive.is_nil() ? by_uuid.end() : by_uuid.find(member.drive.str());
+        const auto* there = find_by_uuid(drives_, member.drive);
+        const bool present = there != nullptr && is_ours(*there, configuration_);
+        vd.members.push_back({static_cast<int>(row), shape_of(config).span_of(row),
+                              found == by_uuid.end() ? "" : found->second->id,
                               member_status(member, present, status, row)});
     }
     if (!status) {
@@ -175,54 +198,127 @@ VirtualDrive Controller::show_vd(const ConfigVd& config, const std::vector<Drive
     vd.kernel_device = status->kernel_device;
     vd.users = block_users(status->kernel_name);
     vd.consistent = !config.needs_resync && status->task != EngineTask::resync;
-    if (status->task == EngineTask::resync || status->task == EngineTask::rebuild) {
-        Operation operation;
-        operation.kind =
-            status->task == EngineTask::resync ? OperationKind::resync : OperationKind::rebuild;
-        const auto total = status->task_total_sectors;
-        const auto done = std::min(status->task_done_sectors, total);
-        operation.percent =
-            total == 0 ? 0 : 100.0 * static_cast<double>(done) / static_cast<double>(total);
-        const auto& progress = runtime->progress;
-        if (progress.seconds >= 1 && progress.sectors > 0) {
-            const auto rate = static_cast<double>(progress.sectors) / progress.seconds;
-            operation.speed_bytes_per_second =
-                static_cast<std::uint64_t>(rate * static_cast<double>(sector_bytes));
-            operation.seconds_left =
-                static_cast<std::uint64_t>(static_cast<double>(total - done) / rate);
-        }
-        vd.operation = operation;
-    }
+    vd.mismatches = runtime->mismatches;
+    vd.operation = show_operation(config);
     return vd;
 }
 
-void Controller::show_pull(Snapshot& snapshot) const {
+std::optional<Operation> Controller::show_operation(const ConfigVd& config) const {
+    const auto& runtime = *runtime_of(config);
+    const auto& status = *runtime.status;
+    Operation operation;
+    switch (status.task) {
+        case EngineTask::resync:
+            operation.kind = OperationKind::resync;
+            break;
+        case EngineTask::rebuild:
+            operation.kind = OperationKind::rebuild;
+            break;
+        case EngineTask::check:
+            operation.kind = OperationKind::check;
+            break;
+        case EngineTask::init:
+            operation.kind = OperationKind::init;
+            break;
+        default:
+            return std::nullopt;
+    }
+    const auto total = status.task_total_sectors;
+    const auto done = std::min(status.task_done_sectors, total);
+    operation.percent =
+        total == 0 ? 0 : 100.0 * static_cast<double>(done) / static_cast<double>(total);
+    const auto& progress = runtime.progress;
+    if (progress.seconds >= 1 && progress.sectors > 0) {
+        const auto rate = static_cast<double>(progress.sectors) / progress.seconds;
+        operation.speed_bytes_per_second =
+            static_cast<std::uint64_t>(rate * static_cast<double>(sector_bytes));
+        operation.seconds_left =
+            static_cast<std::uint64_t>(static_cast<double>(total - done) / rate);
+    }
+    return operation;
+}
+
+/// Drive groups, from the VDs that are shown.
+std::vector<DriveGroup> Controller::show_groups(const Snapshot& snapshot) const {
+    std::map<int, DriveGroup> groups;
     for (const auto& vd : snapshot.vds) {
+        const auto [found, fresh] = groups.try_emplace(vd.group);
+        auto& group = found->second;
+        if (fresh) {
+            group.id = vd.group;
+            group.level = vd.level;
+            group.per_span = vd.per_span;
+            group.members = vd.members;
+            const auto& first = *vds_of_group(configuration_, vd.group).front();
+            const auto data_members = static_cast<std::uint64_t>(shape_of(first).data_members());
+            for (const auto& range : free_in_group(configuration_, vd.group)) {
+                if (const auto data = most_data({range}); data > 0) {
+                    group.free_bytes.push_back(data * data_members);
+                }
+            }
+        }
+        group.state = std::max(group.state, vd.state);
+        group.size_bytes += vd.size_bytes;
+        group.vds.push_back(vd.id);
+        for (std::size_t row = 0; row < group.members.size(); ++row) {
+            if (vd.members[row].status != DriveStatus::online) {
+                group.members[row].status = vd.members[row].status;
+            }
+        }
+    }
+    std::vector<DriveGroup> list;
+    for (auto& [id, group] : groups) {
+        list.push_back(std::move(group));
+    }
+    return list;
+}
+
+void Controller::show_pull(Snapshot& snapshot) const {
+    std::map<std::string, Drive*> by_id;
+    for (auto& drive : snapshot.drives) {
+        by_id.emplace(drive.id, &drive);
+    }
+    for (const auto& vd : snapshot.vds) {
+        const auto& config = *find_vd(configuration_, vd.id);
+        const auto lost = lost_rows(config);
         for (const auto& member : vd.members) {
-            const auto drive =
-                std::find_if(snapshot.drives.begin(), snapshot.drives.end(),
-                             [&](const auto& row) { return row.id == member.drive; });
-            if (drive == snapshot.drives.end()) {
+            const auto found = by_id.find(member.drive);
+            if (found == by_id.end()) {
                 continue;
             }
-            drive->state = DriveState::configured;
-            drive->status = member.status;
-            drive->group = vd.group;
-            drive->row = member.row;
+            auto& drive = *found->second;
+            if (drive.state == DriveState::foreign) {
+                continue;  // it follows another history now
+            }
+            const bool first = !drive.group.has_value();
+            drive.state = DriveState::configured;
+            // The worst over the VDs of its drive group.
+            if (first || drive.status == DriveStatus::online) {
+                drive.status = member.status;
+            }
+            drive.group = vd.group;
+            drive.row = member.row;
             const bool serves =
                 member.status == DriveStatus::online || member.status == DriveStatus::rebuild;
+            std::string reason;
             if (member.status == DriveStatus::rebuild) {
-                drive->operation = vd.operation;
-                drive->pull_reason = fmt::format("v{} is being rebuilt onto it", vd.id);
-            } else if (serves && vd.survives == 0) {
-                drive->pull_reason = fmt::format("v{} ({}) would go Offline", vd.id, vd.name);
+                drive.operation = vd.operation;
+                reason = fmt::format("v{} is being rebuilt onto it", vd.id);
+            } else if (serves && (vd.survives == 0 || vd.state == VdState::offline) &&
+                       !(survives_loss_of(shape_of(config), lost,
+                                          static_cast<std::size_t>(member.row)) &&
+                         vd.consistent)) {
+                reason = fmt::format("v{} ({}) would go Offline", vd.id, vd.name);
             } else if (serves) {
-                drive->pull_reason = fmt::format(
-                    "v{} ({}) would become Degraded; set the drive offline first", vd.id, vd.name);
+                reason = fmt::format("v{} ({}) would become Degraded; set the drive offline first",
+                                     vd.id, vd.name);
             } else {
-                drive->pull_reason = fmt::format("v{} ({}) does not use it now", vd.id, vd.name);
+                reason = fmt::format("v{} ({}) does not use it now", vd.id, vd.name);
             }
-            drive->safe_to_pull = !serves;
+            if (first || (drive.safe_to_pull && serves)) {
+                drive.pull_reason = reason;
+            }
+            drive.safe_to_pull = (first || drive.safe_to_pull) && !serves;
         }
     }
     for (auto& drive : snapshot.drives) {
@@ -234,14 +330,18 @@ void Controller::show_pull(Snapshot& snapshot) const {
         });
         const bool used = found != drives_.end() && !found->users.empty();
         drive.safe_to_pull = !used;
-        drive.pull_reason = used ? found->users.front() : "no VD uses it";
+        const bool spare =
+            drive.state == DriveState::global_spare || drive.state == DriveState::dedicated_spare;
+        drive.pull_reason = used    ? found->users.front()
+                            : spare ? "a hot spare; no VD uses it now"
+                                    : "no VD uses it";
     }
 }
 
 std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
     std::vector<Problem> problems;
-    if (refusal_) {
-        problems.push_back({Severity::fatal, *refusal_, "Perch changes nothing.",
+    if (history_.refusal) {
+        problems.push_back({Severity::fatal, *history_.refusal, "Perch changes nothing.",
                             "Remove the drives whose state is not wanted."});
     }
     for (const auto& vd : snapshot.vds) {
@@ -253,16 +353,22 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
             continue;
         }
         for (const auto& member : vd.members) {
-            const auto* drive = find_drive(snapshot, member.drive);
-            if (member.status == DriveStatus::online || drive == nullptr) {
+            if (member.status == DriveStatus::online) {
                 continue;
             }
-            const auto place = drive->slot < 0
+            const Drive nobody;
+            const auto* found = find_drive(snapshot, member.drive);
+            const auto* drive = found == nullptr ? &nobody : found;
+            const auto place = found == nullptr ? fmt::format("row {}", member.row)
+                               : drive->slot < 0
                                    ? fmt::format("the drive with SN {}", drive->serial)
                                    : fmt::format("s{} (SN {})", drive->slot, drive->serial);
             Problem problem{Severity::critical, "", "", ""};
             problem.what =
-                fmt::format("{} is Degraded and survives {} more drive failures: {} is {}.", title,
+                fmt::format("{} is {} and survives {} more drive failures: {} is {}.", title,
+                            vd.state == VdState::optimal              ? "Optimal"
+                            : vd.state == VdState::partially_degraded ? "Partially Degraded"
+                                                                      : "Degraded",
                             vd.survives, place, to_string(member.status));
             if (member.status == DriveStatus::rebuild) {
                 problem.severity = Severity::warning;
@@ -282,12 +388,13 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
                 problem.doing = "Perch serves its data from the other drives.";
                 problem.action = fmt::format(
                     "Put in a blank drive (or choose an unconfigured one) and rebuild onto it: "
-                    "perchcli /c0/e0/s<slot> insert dg={} array=0 row={}",
-                    vd.group, member.row);
+                    "perchcli /c0/e0/s<slot> insert dg={} array={} row={}",
+                    vd.group, member.span, member.row % vd.per_span);
             }
             problems.push_back(problem);
         }
-        if (vd.state == VdState::degraded && !vd.consistent) {
+        const auto level = parse_raid_level(vd.level);
+        if (vd.state != VdState::optimal && !vd.consistent && level && has_parity(*level)) {
             problems.push_back(
                 {Severity::critical,
                  fmt::format("{} lost a member before its parity was consistent: blocks that were "
@@ -308,6 +415,17 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
                                             drive.serial, drive.content),
                                 "", "Replace it or update Perch, as the cause says."});
         }
+    }
+    for (const auto& foreign : foreign_) {
+        problems.push_back({Severity::warning,
+                            fmt::format("A foreign drive group is there (f{}, {}, {} drives). {}",
+                                        foreign.shown.id, foreign.shown.level,
+                                        foreign.shown.drives.size(), foreign.shown.note),
+                            "Perch does not touch it.",
+                            "See 'perchcli /c0/fall import preview'; then import or del it."});
+    }
+    if (!repair_trouble_.empty()) {
+        problems.push_back({Severity::critical, repair_trouble_ + ".", "", ""});
     }
     std::stable_sort(problems.begin(), problems.end(),
                      [](const auto& a, const auto& b) { return a.severity > b.severity; });
@@ -337,9 +455,14 @@ Snapshot Controller::snapshot() const {
     for (const auto& vd : configuration_.vds) {
         if (!vd.deleting) {
             snapshot.vds.push_back(show_vd(vd, snapshot.drives));
-            const auto& shown = snapshot.vds.back();
-            snapshot.groups.push_back({vd.group, shown.level, shown.size_bytes, shown.members});
         }
+    }
+    std::sort(snapshot.vds.begin(), snapshot.vds.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    snapshot.groups = show_groups(snapshot);
+    snapshot.coercion = to_string(configuration_.settings.coercion);
+    for (const auto& foreign : foreign_) {
+        snapshot.foreign.push_back(foreign.shown);
     }
     show_pull(snapshot);
     int pid = 0;

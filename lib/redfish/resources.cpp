@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "layout/raid_layout.hpp"
+#include "layout/raid_level.hpp"
 #include "redfish/service.hpp"
 
 namespace perch::redfish {
@@ -55,6 +55,7 @@ json vd_status(const VirtualDrive& vd) {
     switch (vd.state) {
         case VdState::optimal:
             return status("Enabled", "OK");
+        case VdState::partially_degraded:
         case VdState::degraded:
             return status(vd.operation ? "Updating" : "Enabled", "Warning");
         case VdState::offline:
@@ -63,7 +64,14 @@ json vd_status(const VirtualDrive& vd) {
     return status("UnavailableOffline", "Critical");
 }
 
+bool is_spare(const Drive& drive) {
+    return drive.state == DriveState::global_spare || drive.state == DriveState::dedicated_spare;
+}
+
 json drive_status(const Drive& drive) {
+    if (is_spare(drive) && drive.status == DriveStatus::good) {
+        return status("StandbySpare", "OK");
+    }
     switch (drive.status) {
         case DriveStatus::good:
         case DriveStatus::online:
@@ -80,15 +88,53 @@ json drive_status(const Drive& drive) {
     return status("Enabled", "Critical");
 }
 
+/// Operation is DMTF's word, OperationName ours (and what Dell's modules read).
 json operations(const std::optional<Operation>& operation) {
     auto list = json::array();
     if (operation) {
-        const bool rebuild = operation->kind == OperationKind::rebuild;
-        list.push_back({{"Operation", rebuild ? "Rebuild" : "Initialize"},
-                        {"OperationName", rebuild ? "Rebuild" : "Resync"},
+        const auto* word = "Initialize";  // a fresh VD's resync, and zeroing
+        if (operation->kind == OperationKind::rebuild) {
+            word = "Rebuild";
+        } else if (operation->kind == OperationKind::check) {
+            word = "CheckConsistency";
+        }
+        list.push_back({{"Operation", word},
+                        {"OperationName", to_string(operation->kind)},
                         {"PercentageComplete", static_cast<int>(operation->percent)}});
     }
     return list;
+}
+
+std::string hotspare_type(const Drive& drive) {
+    switch (drive.state) {
+        case DriveState::global_spare:
+            return "Global";
+        case DriveState::dedicated_spare:
+            return "Dedicated";
+        default:
+            return "None";
+    }
+}
+
+/// The shape as far as the snapshot tells; nullopt for a level that this version does not know.
+std::optional<RaidShape> shape_of(const VirtualDrive& vd) {
+    const auto level = parse_raid_level(vd.level);
+    if (!level || vd.members.empty()) {
+        return std::nullopt;
+    }
+    const auto members = static_cast<int>(vd.members.size());
+    return RaidShape{*level, members, vd.per_span > 0 ? vd.per_span : members};
+}
+
+/// {"#PerchDrive.SetState": {"target": ".../Actions/Oem/PerchDrive.SetState"}, ...}
+json oem_actions(const std::string& uri, const std::string& type,
+                 const std::vector<std::string>& names) {
+    auto actions = json::object();
+    for (const auto& name : names) {
+        actions[fmt::format("#{}.{}", type, name)] = {
+            {"target", fmt::format("{}/Actions/Oem/{}.{}", uri, type, name)}};
+    }
+    return actions;
 }
 
 std::vector<std::string> drive_uris(const Snapshot& snapshot) {
@@ -107,7 +153,49 @@ json links(const std::vector<std::string>& uris) {
     return list;
 }
 
+/// The foreign configurations, as `perchcli /c0/fall show all` shows them.
+json foreign_groups(const Snapshot& snapshot) {
+    auto list = json::array();
+    for (const auto& group : snapshot.foreign) {
+        auto vds = json::array();
+        for (const auto& vd : group.vds) {
+            vds.push_back({{"UUID", vd.uuid},
+                           {"Name", vd.name},
+                           {"NameAfterImport", vd.import_name},
+                           {"CapacityBytes", vd.size_bytes},
+                           {"StateAfterImport", vd.state},
+                           {"Reason", vd.reason}});
+        }
+        std::vector<std::string> uris;
+        for (const auto& drive : group.drives) {
+            uris.push_back(child("Drives", drive));
+        }
+        list.push_back({{"Id", group.id},
+                        {"History", group.history},
+                        {"OriginalGroup", group.original_group},
+                        {"RAIDType", group.level},
+                        {"Complete", group.complete},
+                        {"Note", group.note},
+                        {"Volumes", vds},
+                        {"Drives", links(uris)},
+                        {"MissingDrives", group.missing}});
+    }
+    return list;
+}
+
 }  // namespace
+
+std::vector<std::string> raid_types() {
+    std::vector<std::string> types;
+    for (const auto level : raid_levels()) {
+        types.push_back(to_string(level));
+    }
+    return types;
+}
+
+std::vector<std::string> drive_states() {
+    return {"Offline", "Online", "Missing", "Unconfigured", "JBOD"};
+}
 
 json service_root(const Snapshot& snapshot) {
     auto body = resource("/redfish/v1/", "#ServiceRoot.v1_15_0.ServiceRoot", "RootService",
@@ -153,6 +241,14 @@ json storage(const Snapshot& snapshot) {
     body["Drives@odata.count"] = snapshot.drives.size();
     body["Volumes"] = link(fmt::format("{}/Volumes", storage_uri));
     body["Controllers"] = link(fmt::format("{}/Controllers", storage_uri));
+    auto actions =
+        oem_actions(storage_uri, "PerchStorage", {"ImportForeign", "ClearForeign", "SetCoercion"});
+    actions["#PerchStorage.SetCoercion"]["Coercion@Redfish.AllowableValues"] = {"None", "128M",
+                                                                                "1G"};
+    body["Actions"]["Oem"] = std::move(actions);
+    body["Oem"]["Perch"] = {{"@odata.type", "#PerchStorage.v1_0_0.Storage"},
+                            {"Coercion", snapshot.coercion},
+                            {"ForeignGroups", foreign_groups(snapshot)}};
     return body;
 }
 
@@ -167,7 +263,7 @@ json storage_controller(const Snapshot& snapshot) {
     body["Manufacturer"] = "Perch";
     body["Model"] = "Perch software RAID controller";
     body["FirmwareVersion"] = snapshot.version;
-    body["SupportedRAIDTypes"] = {"RAID5"};
+    body["SupportedRAIDTypes"] = raid_types();
     body["SupportedDeviceProtocols"] = {"NVMe"};
     body["Status"] = status("Enabled", controller_health(snapshot));
     return body;
@@ -187,31 +283,60 @@ json volume_collection(const Snapshot& snapshot) {
 }
 
 json volume(const Snapshot& snapshot, const VirtualDrive& vd) {
-    auto body = resource(child("Volumes", std::to_string(vd.id)), "#Volume.v1_9_0.Volume",
-                         std::to_string(vd.id), vd.name);
-    std::vector<std::string> uris;
+    const auto uri = child("Volumes", std::to_string(vd.id));
+    auto body = resource(uri, "#Volume.v1_9_0.Volume", std::to_string(vd.id), vd.name);
+    std::vector<std::string> members;
     for (const auto& member : vd.members) {
         if (find_drive(snapshot, member.drive) != nullptr) {
-            uris.push_back(child("Drives", member.drive));
+            members.push_back(child("Drives", member.drive));
+        }
+    }
+    std::vector<std::string> spares;
+    for (const auto& drive : snapshot.drives) {
+        const auto& groups = drive.spare_for;
+        if (drive.state == DriveState::dedicated_spare &&
+            std::find(groups.begin(), groups.end(), vd.group) != groups.end()) {
+            spares.push_back(child("Drives", drive.id));
         }
     }
     body["RAIDType"] = vd.level;
     body["CapacityBytes"] = vd.size_bytes;
     body["BlockSizeBytes"] = vd.block_bytes;
     body["StripSizeBytes"] = vd.strip_bytes;
-    body["OptimumIOSizeBytes"] = vd.strip_bytes * (vd.members.size() - 1);
+    if (const auto shape = shape_of(vd)) {
+        body["OptimumIOSizeBytes"] =
+            vd.strip_bytes * static_cast<std::uint64_t>(shape->data_members());
+        body["MediaSpanCount"] = shape->spans();
+    }
     body["WriteCachePolicy"] = "WriteThrough";
     body["WriteHoleProtectionPolicy"] = "Off";
     body["Identifiers"] = json::array({{{"DurableName", vd.uuid}, {"DurableNameFormat", "UUID"}}});
     body["Status"] = vd_status(vd);
     body["Operations"] = operations(vd.operation);
-    body["Links"]["Drives"] = links(uris);
-    body["Oem"]["Perch"] = {{"@odata.type", "#PerchVolume.v1_0_0.Volume"},
-                            {"SurvivesFailures", vd.survives},
-                            {"StateReason", vd.state_reason},
-                            {"Engine", vd.engine},
-                            {"Device", vd.device},
-                            {"UsedBy", vd.users}};
+    body["Links"]["Drives"] = links(members);
+    body["Links"]["Drives@odata.count"] = members.size();
+    body["Links"]["DedicatedSpareDrives"] = links(spares);
+    body["Links"]["DedicatedSpareDrives@odata.count"] = spares.size();
+    body["Actions"] = {
+        {"#Volume.Initialize",
+         {{"target", uri + "/Actions/Volume.Initialize"},
+          {"InitializeType@Redfish.AllowableValues", {"Fast", "Slow"}}}},
+        {"#Volume.CheckConsistency", {{"target", uri + "/Actions/Volume.CheckConsistency"}}},
+        {"Oem", oem_actions(uri, "PerchVolume", {"StopInitialize", "StopCheckConsistency"})}};
+    auto& oem = body["Oem"]["Perch"];
+    oem = {{"@odata.type", "#PerchVolume.v1_0_0.Volume"},
+           {"DriveGroup", vd.group},
+           {"PerSpan", vd.per_span},
+           {"State", to_string(vd.state)},
+           {"SurvivesFailures", vd.survives},
+           {"StateReason", vd.state_reason},
+           {"Consistent", vd.consistent},
+           {"Engine", vd.engine},
+           {"Device", vd.device},
+           {"UsedBy", vd.users}};
+    if (vd.mismatches) {
+        oem["MismatchedSectors"] = *vd.mismatches;
+    }
     return body;
 }
 
@@ -227,7 +352,7 @@ json drive(const Snapshot& snapshot, const Drive& drive) {
     body["BlockSizeBytes"] = drive.logical_block_bytes;
     body["Status"] = drive_status(drive);
     body["ReadyToRemove"] = drive.safe_to_pull;
-    body["HotspareType"] = "None";
+    body["HotspareType"] = hotspare_type(drive);
     body["PhysicalLocation"]["PartLocation"] = {{"LocationType", "Slot"},
                                                 {"LocationOrdinalValue", drive.slot}};
     body["Operations"] = operations(drive.operation);
@@ -244,13 +369,15 @@ json drive(const Snapshot& snapshot, const Drive& drive) {
         }
     }
     body["Links"]["Volumes"] = volumes;
-    for (const auto* action : {"SetState", "InsertMember", "StartRebuild", "StopRebuild"}) {
-        body["Actions"]["Oem"][fmt::format("#PerchDrive.{}", action)] = {
-            {"target", fmt::format("{}/Actions/Oem/PerchDrive.{}", uri, action)}};
-    }
+    auto actions = oem_actions(
+        uri, "PerchDrive",
+        {"SetState", "InsertMember", "StartRebuild", "StopRebuild", "AddSpare", "DeleteSpare"});
+    actions["#PerchDrive.SetState"]["State@Redfish.AllowableValues"] = drive_states();
+    body["Actions"]["Oem"] = std::move(actions);
     body["Oem"]["Perch"] = {{"@odata.type", "#PerchDrive.v1_0_0.Drive"},
                             {"State", to_string(drive.state)},
                             {"Status", to_string(drive.status)},
+                            {"SpareFor", drive.spare_for},
                             {"Content", drive.content}};
     return body;
 }

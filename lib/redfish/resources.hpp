@@ -5,10 +5,17 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "model/snapshot.hpp"
 
 namespace perch::redfish {
+
+/// The RAIDTypes that a Volume may have.
+std::vector<std::string> raid_types();
+/// The states that a drive's SetState takes.
+std::vector<std::string> drive_states();
 
 nlohmann::json service_root(const Snapshot& snapshot);
 nlohmann::json systems();

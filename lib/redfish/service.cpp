@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "redfish/service.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -90,6 +91,18 @@ Result<json> parse_body(const Request& request) {
     return body;
 }
 
+/// Runs a parser; what nlohmann's accessors throw at a wrong type becomes a refusal.
+template <typename Parser>
+auto understand(Parser parser) -> decltype(parser()) {
+    try {
+        return parser();
+    } catch (const json::exception& error) {
+        return fail(Errc::invalid_argument, "the request cannot be used: {}", error.what());
+    } catch (const std::invalid_argument& error) {
+        return fail(Errc::invalid_argument, "{}", error.what());
+    }
+}
+
 /// "e0s3" from {"@odata.id": "…/Drives/e0s3"}.
 std::string drive_of_link(const json& item) {
     const auto uri = path_of(item.at("@odata.id").get<std::string>());
@@ -100,61 +113,100 @@ std::string drive_of_link(const json& item) {
     return uri.substr(prefix.size());
 }
 
-Result<CreateRequest> parse_create(const json& body) {
-    try {
-        CreateRequest request;
-        const auto level = body.value("RAIDType", "");
-        if (level.empty()) {
-            return fail(Errc::invalid_argument, "RAIDType is missing");
-        }
-        if (level != "RAID5") {
-            return fail(Errc::unsupported, "{} is not in this version; RAID5 is", level);
-        }
-        request.name = body.value("Name", "");
-        request.strip_bytes = body.value("StripSizeBytes", default_strip_bytes);
-        // DMTF's place and Dell's.
-        const auto& links =
-            body.contains("Drives") ? body.at("Drives") : body.at("Links").at("Drives");
-        for (const auto& item : links) {
-            request.drives.push_back(drive_of_link(item));
-        }
-        request.force = body.contains("Oem") && body.at("Oem").at("Perch").value("Force", false);
-        return request;
-    } catch (const json::exception& error) {
-        return fail(Errc::invalid_argument, "the request cannot be used: {}", error.what());
-    } catch (const std::invalid_argument& error) {
-        return fail(Errc::invalid_argument, "{}", error.what());
+/// The items of a list; nlohmann would walk through anything.
+const json& items_of(const json& list, const char* name) {
+    if (!list.is_array()) {
+        throw std::invalid_argument(fmt::format("{} is a list", name));
     }
+    return list;
+}
+
+std::vector<std::string> drives_of_links(const json& links, const char* name) {
+    std::vector<std::string> drives;
+    for (const auto& item : items_of(links, name)) {
+        drives.push_back(drive_of_link(item));
+    }
+    return drives;
 }
 
 /// A number that must not be cut to fit an int.
-int small_number(const json& body, const char* name) {
+int small_number(const json& value, const char* name) {
     constexpr std::int64_t most = 4096;
-    const auto value = body.at(name).get<std::int64_t>();
-    if (!body.at(name).is_number_integer() || value < 0 || value > most) {
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0 ||
+        value.get<std::int64_t>() > most) {
         throw std::invalid_argument(fmt::format("{} is a number from 0 to {}", name, most));
     }
-    return static_cast<int>(value);
+    return value.get<int>();
 }
 
-Result<InsertRequest> parse_insert(const std::string& drive, const json& body) {
-    try {
-        InsertRequest request;
-        request.drive = drive;
-        request.group = small_number(body, "DriveGroup");
-        request.array = small_number(body, "Array");
-        request.row = small_number(body, "Row");
-        request.force = body.value("Force", false);
-        return request;
-    } catch (const json::exception& error) {
-        return fail(Errc::invalid_argument, "the request cannot be used: {}", error.what());
-    } catch (const std::invalid_argument& error) {
-        return fail(Errc::invalid_argument, "{}", error.what());
+/// Bytes; nlohmann would take a negative or a broken number for some other one.
+std::optional<std::uint64_t> bytes_of(const json& body, const char* name) {
+    if (!body.contains(name)) {
+        return std::nullopt;
     }
+    if (!body.at(name).is_number_unsigned()) {
+        throw std::invalid_argument(fmt::format("{} is a whole number of bytes", name));
+    }
+    return body.at(name).get<std::uint64_t>();
 }
 
-/// A request for something under a drive's Oem actions.
-struct DriveAction {
+/// Members of one span: Perch's own word, or DMTF's number of spans.
+int per_span_of(const json& body, const json& oem, std::size_t drives) {
+    if (oem.contains("PerSpan")) {
+        return small_number(oem.at("PerSpan"), "PerSpan");
+    }
+    if (!body.contains("MediaSpanCount")) {
+        return 0;
+    }
+    const auto spans = small_number(body.at("MediaSpanCount"), "MediaSpanCount");
+    if (spans == 0 || drives % static_cast<std::size_t>(spans) != 0) {
+        throw std::invalid_argument(
+            fmt::format("{} drives cannot be split into {} equal spans", drives, spans));
+    }
+    return static_cast<int>(drives) / spans;
+}
+
+Result<RaidLevel> parse_level(const json& body) {
+    const auto name = body.value("RAIDType", "");
+    if (name.empty()) {
+        return fail(Errc::invalid_argument, "RAIDType is missing");
+    }
+    const auto level = parse_raid_level(name);
+    // Redfish's enumerations have one spelling.
+    if (!level || to_string(*level) != name) {
+        return fail(Errc::unsupported, "{} is not in this version; {} are", name,
+                    fmt::join(raid_types(), ", "));
+    }
+    return *level;
+}
+
+Result<CreateRequest> parse_create(const json& body) {
+    return understand([&]() -> Result<CreateRequest> {
+        const auto level = parse_level(body);
+        if (!level) {
+            return tl::make_unexpected(level.error());
+        }
+        const auto oem =
+            body.contains("Oem") ? body.at("Oem").value("Perch", json::object()) : json::object();
+        const auto links = body.value("Links", json::object());
+        CreateRequest request;
+        request.level = *level;
+        request.name = body.value("Name", "");
+        request.size_bytes = bytes_of(body, "CapacityBytes");
+        request.strip_bytes = bytes_of(body, "StripSizeBytes").value_or(default_strip_bytes);
+        // DMTF's place and Dell's.
+        request.drives = drives_of_links(
+            body.contains("Drives") ? body.at("Drives") : links.at("Drives"), "Drives");
+        request.per_span = per_span_of(body, oem, request.drives.size());
+        request.spares = drives_of_links(links.value("DedicatedSpareDrives", json::array()),
+                                         "DedicatedSpareDrives");
+        request.force = oem.value("Force", false);
+        return request;
+    });
+}
+
+/// A change that was understood: what its task is called and what it does.
+struct Change {
     std::string name;
     Backend::Operation operation;
 };
@@ -165,73 +217,259 @@ Backend::Operation done_with(std::function<Result<void>(Controller&)> action) {
     };
 }
 
-Result<DriveAction> drive_action(const std::string& drive, const std::string& action,
-                                 const json& body) {
-    if (action == "SetState") {
-        const auto given = body.value("State", json());
-        const auto state = given.is_string() ? given.get<std::string>() : "";
-        if (state == "Offline") {
-            return DriveAction{"Set " + drive + " offline",
-                               done_with([drive](Controller& c) { return c.set_offline(drive); })};
-        }
-        if (state == "Online") {
-            return DriveAction{"Set " + drive + " online",
-                               done_with([drive](Controller& c) { return c.set_online(drive); })};
-        }
-        return fail(Errc::invalid_argument, "State is Offline or Online, not '{}'", state);
+Response submit(Backend& backend, const Result<Change>& change) {
+    if (!change) {
+        return error_response(change.error());
     }
-    if (action == "InsertMember") {
-        return parse_insert(drive, body).map([&](const InsertRequest& request) {
-            return DriveAction{"Insert " + drive, done_with([request](Controller& c) {
-                                   return c.insert_member(request);
-                               })};
-        });
-    }
-    if (action == "StartRebuild") {
-        return DriveAction{"Start rebuild of " + drive,
-                           done_with([drive](Controller& c) { return c.start_rebuild(drive); })};
-    }
-    if (action == "StopRebuild") {
-        return DriveAction{"Stop rebuild of " + drive,
-                           done_with([drive](Controller& c) { return c.stop_rebuild(drive); })};
-    }
-    return fail(Errc::not_found, "a drive has no action '{}'", action);
+    return accepted(backend.submit(change->name, change->operation), change->name);
 }
 
-Response post_drive_action(Backend& backend, const Request& request, const std::string& drive,
-                           const std::string& action) {
-    const auto body = parse_body(request);
-    const auto parsed =
-        body.and_then([&](const json& object) { return drive_action(drive, action, object); });
-    if (!parsed) {
-        return error_response(parsed.error());
+/// An action by its name. Adding one is adding a row here and its name in resources.cpp.
+template <typename Target>
+struct Action {
+    std::string_view name;
+    Result<Change> (*understand)(const Target& target, const json& body);
+};
+
+template <typename Target, std::size_t count>
+Response post_action(Backend& backend, const Request& request, const Target& target,
+                     const std::string& name, const std::array<Action<Target>, count>& actions) {
+    const auto action = std::find_if(actions.begin(), actions.end(),
+                                     [&](const auto& row) { return row.name == name; });
+    if (action == actions.end()) {
+        return error_response({Errc::not_found, fmt::format("there is no action '{}'", name)});
     }
-    return accepted(backend.submit(parsed->name, parsed->operation), parsed->name);
+    return submit(backend, parse_body(request).and_then([&](const json& body) {
+        return understand([&] { return action->understand(target, body); });
+    }));
 }
+
+// --- drives
+
+Result<Change> set_drive_state(const std::string& drive, const json& body) {
+    struct State {
+        std::string_view name;
+        std::function<Result<void>(Controller&)> change;
+    };
+    const bool force = body.value("Force", false);
+    const std::array<State, 5> states{{
+        {"Offline", [drive](Controller& c) { return c.set_offline(drive); }},
+        {"Online", [drive](Controller& c) { return c.set_online(drive); }},
+        {"Missing", [drive](Controller& c) { return c.set_missing(drive); }},
+        {"Unconfigured",
+         [drive, force](Controller& c) { return c.set_unconfigured(drive, force); }},
+        {"JBOD", [drive, force](Controller& c) { return c.set_jbod(drive, force); }},
+    }};
+    const auto given = body.value("State", json());
+    const auto wanted = given.is_string() ? given.get<std::string>() : "";
+    const auto* const state = std::find_if(states.begin(), states.end(),
+                                           [&](const auto& row) { return row.name == wanted; });
+    if (state == states.end()) {
+        return fail(Errc::invalid_argument, "State is one of {}, not '{}'",
+                    fmt::join(drive_states(), ", "), wanted);
+    }
+    return Change{fmt::format("Set {} to {}", drive, wanted), done_with(state->change)};
+}
+
+Result<Change> insert_member(const std::string& drive, const json& body) {
+    InsertRequest request;
+    request.drive = drive;
+    request.group = small_number(body.at("DriveGroup"), "DriveGroup");
+    request.array = small_number(body.at("Array"), "Array");
+    request.row = small_number(body.at("Row"), "Row");
+    request.force = body.value("Force", false);
+    return Change{"Insert " + drive,
+                  done_with([request](Controller& c) { return c.insert_member(request); })};
+}
+
+Result<Change> start_rebuild(const std::string& drive, const json& /*body*/) {
+    return Change{"Start rebuild of " + drive,
+                  done_with([drive](Controller& c) { return c.start_rebuild(drive); })};
+}
+
+Result<Change> stop_rebuild(const std::string& drive, const json& /*body*/) {
+    return Change{"Stop rebuild of " + drive,
+                  done_with([drive](Controller& c) { return c.stop_rebuild(drive); })};
+}
+
+Result<Change> add_spare(const std::string& drive, const json& body) {
+    std::vector<int> groups;
+    const auto list = body.value("DriveGroups", json::array());
+    for (const auto& item : items_of(list, "DriveGroups")) {
+        groups.push_back(small_number(item, "a drive group"));
+    }
+    return Change{fmt::format("Make {} a hot spare", drive),
+                  done_with([drive, groups](Controller& c) { return c.add_spare(drive, groups); })};
+}
+
+Result<Change> delete_spare(const std::string& drive, const json& /*body*/) {
+    return Change{fmt::format("Make {} no hot spare", drive),
+                  done_with([drive](Controller& c) { return c.delete_spare(drive); })};
+}
+
+constexpr std::array<Action<std::string>, 6> drive_actions{{
+    {"SetState", set_drive_state},
+    {"InsertMember", insert_member},
+    {"StartRebuild", start_rebuild},
+    {"StopRebuild", stop_rebuild},
+    {"AddSpare", add_spare},
+    {"DeleteSpare", delete_spare},
+}};
+
+// --- VDs
+
+Result<Change> start_init(const int& id, const json& body) {
+    // It destroys data, so there is no default.
+    const auto type = body.at("InitializeType").get<std::string>();
+    if (type != "Fast" && type != "Slow") {
+        return fail(Errc::invalid_argument, "InitializeType is Fast or Slow, not '{}'", type);
+    }
+    const bool full = type == "Slow";
+    return Change{fmt::format("Initialize v{}", id),
+                  done_with([id, full](Controller& c) { return c.start_init(id, full); })};
+}
+
+Result<Change> stop_init(const int& id, const json& /*body*/) {
+    return Change{fmt::format("Stop the initialization of v{}", id),
+                  done_with([id](Controller& c) { return c.stop_init(id); })};
+}
+
+Result<Change> start_check(const int& id, const json& /*body*/) {
+    return Change{fmt::format("Check v{}", id),
+                  done_with([id](Controller& c) { return c.start_check(id); })};
+}
+
+Result<Change> stop_check(const int& id, const json& /*body*/) {
+    return Change{fmt::format("Stop the check of v{}", id),
+                  done_with([id](Controller& c) { return c.stop_check(id); })};
+}
+
+constexpr std::array<Action<int>, 4> volume_actions{{
+    {"Volume.Initialize", start_init},
+    {"Volume.CheckConsistency", start_check},
+    {"Oem/PerchVolume.StopInitialize", stop_init},
+    {"Oem/PerchVolume.StopCheckConsistency", stop_check},
+}};
 
 Response post_volume(Backend& backend, const Request& request) {
-    const auto create = parse_body(request).and_then(parse_create);
-    if (!create) {
-        return error_response(create.error());
-    }
-    const std::string name = "Create a VD";
-    return accepted(backend.submit(name,
-                                   [create = *create](Controller& controller) {
-                                       return controller.create_vd(create).map([](int id) {
-                                           return fmt::format("{}/Volumes/{}", storage_uri, id);
-                                       });
-                                   }),
-                    name);
+    return submit(backend,
+                  parse_body(request).and_then(parse_create).map([](const CreateRequest& create) {
+                      return Change{"Create a VD", [create](Controller& controller) {
+                                        return controller.create_vd(create).map([](int id) {
+                                            return fmt::format("{}/Volumes/{}", storage_uri, id);
+                                        });
+                                    }};
+                  }));
 }
 
 Response delete_volume(Backend& backend, int id) {
-    if (find_vd(*backend.snapshot(), id) == nullptr) {
-        return error_response({Errc::not_found, fmt::format("no VD {}", id)});
-    }
-    const auto name = fmt::format("Delete v{}", id);
-    return accepted(
-        backend.submit(name, done_with([id](Controller& c) { return c.delete_vd(id); })), name);
+    return submit(backend, Change{fmt::format("Delete v{}", id),
+                                  done_with([id](Controller& c) { return c.delete_vd(id); })});
 }
+
+/// All or nothing: a body that also holds what cannot be changed changes nothing.
+Result<Change> rename_volume(int id, const json& body) {
+    return understand([&]() -> Result<Change> {
+        for (const auto& [key, value] : body.items()) {
+            // DSP0266 7.7: OData annotations are ignored.
+            if (key != "Name" && !key.starts_with("@odata.")) {
+                return fail(Errc::invalid_argument,
+                            "{} cannot be changed; of a VD, Name can. Nothing was changed", key);
+            }
+        }
+        const auto name = body.at("Name").get<std::string>();
+        return Change{fmt::format("Rename v{}", id),
+                      done_with([id, name](Controller& c) { return c.rename_vd(id, name); })};
+    });
+}
+
+// --- the controller
+
+/// A foreign drive group as a request names it: by its number, and, if the client says so, by what
+/// it was when the client looked. Numbers change when drives come and go.
+struct ForeignChoice {
+    int id = 0;
+    std::string history;
+    std::optional<int> original_group;
+};
+
+std::vector<ForeignChoice> foreign_choices(const json& list) {
+    std::vector<ForeignChoice> choices;
+    for (const auto& item : items_of(list, "Groups")) {
+        ForeignChoice choice;
+        choice.id = small_number(item.is_object() ? item.at("Id") : item, "a foreign group");
+        if (item.is_object()) {
+            choice.history = item.value("History", "");
+            if (item.contains("OriginalGroup")) {
+                choice.original_group = small_number(item.at("OriginalGroup"), "OriginalGroup");
+            }
+        }
+        choices.push_back(std::move(choice));
+    }
+    return choices;
+}
+
+/// The numbers, if they still name what the client saw.
+Result<std::vector<int>> foreign_ids(const Snapshot& snapshot,
+                                     const std::vector<ForeignChoice>& choices) {
+    std::vector<int> ids;
+    for (const auto& choice : choices) {
+        const auto group = std::find_if(snapshot.foreign.begin(), snapshot.foreign.end(),
+                                        [&](const auto& row) { return row.id == choice.id; });
+        if (group == snapshot.foreign.end()) {
+            return fail(Errc::not_found, "there is no foreign drive group f{}", choice.id);
+        }
+        if ((!choice.history.empty() && choice.history != group->history) ||
+            choice.original_group.value_or(group->original_group) != group->original_group) {
+            return fail(Errc::wrong_state,
+                        "f{} is another drive group by now: drives have come or gone. Look again "
+                        "with 'perchcli /c0/fall show all'",
+                        choice.id);
+        }
+        ids.push_back(choice.id);
+    }
+    return ids;
+}
+
+using ForeignRequest = Result<void> (Controller::*)(const std::vector<int>&);
+
+Change foreign_change(std::string name, std::vector<ForeignChoice> choices,
+                      ForeignRequest request) {
+    return {std::move(name),
+            done_with([choices = std::move(choices), request](Controller& c) -> Result<void> {
+                c.refresh();
+                const auto ids = foreign_ids(c.snapshot(), choices);
+                return ids ? (c.*request)(*ids) : tl::make_unexpected(ids.error());
+            })};
+}
+
+Result<Change> import_foreign(const Snapshot& /*snapshot*/, const json& body) {
+    return foreign_change("Import foreign configurations",
+                          foreign_choices(body.value("Groups", json::array())),
+                          &Controller::import_foreign);
+}
+
+Result<Change> clear_foreign(const Snapshot& /*snapshot*/, const json& body) {
+    // It destroys data: "all of them" must be said, by an empty list.
+    return foreign_change("Clear foreign configurations", foreign_choices(body.at("Groups")),
+                          &Controller::clear_foreign);
+}
+
+Result<Change> set_coercion(const Snapshot& /*snapshot*/, const json& body) {
+    const auto word = body.at("Coercion").get<std::string>();
+    const auto coercion = parse_coercion(word);
+    if (!coercion) {
+        return fail(Errc::invalid_argument, "Coercion is None, 128M or 1G, not '{}'", word);
+    }
+    return Change{"Set coercion to " + word,
+                  done_with([mode = *coercion](Controller& c) { return c.set_coercion(mode); })};
+}
+
+constexpr std::array<Action<Snapshot>, 3> storage_actions{{
+    {"ImportForeign", import_foreign},
+    {"ClearForeign", clear_foreign},
+    {"SetCoercion", set_coercion},
+}};
 
 Response monitor(const Snapshot& snapshot, std::uint64_t id) {
     for (const auto& row : snapshot.tasks) {
@@ -369,6 +607,58 @@ Response get(Backend& backend, const Request& request, const std::string& path) 
     return error_response({Errc::not_found, fmt::format("no resource {}", path)});
 }
 
+/// What can be done with a path beside reading it, by method.
+struct Routes {
+    bool readable = true;  ///< false: an action's target
+    bool exists = true;    ///< of an action's target: the resource it belongs to is there
+    std::map<std::string, std::function<Response()>> changes;
+};
+
+Routes changes_of(Backend& backend, const Request& request, const std::string& path) {
+    static const std::regex drive_action_path(
+        "/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)/Actions/Oem/PerchDrive\\."
+        "([A-Za-z]+)");
+    static const std::regex volume_path("/redfish/v1/Systems/1/Storage/c0/Volumes/([0-9]{1,4})");
+    static const std::regex volume_action_path(
+        "/redfish/v1/Systems/1/Storage/c0/Volumes/([0-9]{1,4})/Actions/((Oem/)?[A-Za-z.]+)");
+    static const std::regex storage_action_path(
+        "/redfish/v1/Systems/1/Storage/c0/Actions/Oem/PerchStorage\\.([A-Za-z]+)");
+    const auto volumes = std::string(storage_uri) + "/Volumes";
+    Routes routes;
+    std::smatch match;
+    if (std::regex_match(path, match, drive_action_path)) {
+        routes.readable = false;
+        routes.changes["POST"] = [&backend, &request, drive = match.str(1), name = match.str(2)] {
+            return post_action(backend, request, drive, name, drive_actions);
+        };
+    } else if (std::regex_match(path, match, volume_action_path)) {
+        const auto id = std::stoi(match[1]);
+        routes.readable = false;
+        routes.exists = find_vd(*backend.snapshot(), id) != nullptr;
+        routes.changes["POST"] = [&backend, &request, id, name = match.str(2)] {
+            return post_action(backend, request, id, name, volume_actions);
+        };
+    } else if (std::regex_match(path, match, storage_action_path)) {
+        routes.readable = false;
+        routes.changes["POST"] = [&backend, &request, name = match.str(1)] {
+            return post_action(backend, request, *backend.snapshot(), name, storage_actions);
+        };
+    } else if (path == volumes + "/Members") {
+        routes.readable = false;
+        routes.changes["POST"] = [&] { return post_volume(backend, request); };
+    } else if (path == volumes) {
+        routes.changes["POST"] = [&] { return post_volume(backend, request); };
+    } else if (std::regex_match(path, match, volume_path)) {
+        const auto id = std::stoi(match[1]);
+        routes.changes["DELETE"] = [&backend, id] { return delete_volume(backend, id); };
+        routes.changes["PATCH"] = [&backend, &request, id] {
+            return submit(backend, parse_body(request).and_then(
+                                       [id](const json& body) { return rename_volume(id, body); }));
+        };
+    }
+    return routes;
+}
+
 }  // namespace
 
 Response error_response(const Error& error) {
@@ -401,44 +691,35 @@ Response Service::handle(const Request& request) {
     if (auto refused = check_query(request.target)) {
         return *refused;
     }
+    const bool reads = request.method == "GET" || request.method == "HEAD";
     // Before anything else: who may not change things learns nothing by trying.
-    if (!request.may_change && (request.method == "POST" || request.method == "DELETE")) {
+    if (!request.may_change && !reads) {
         return error_response(
             {Errc::permission, "only root and members of group perch may change things"});
     }
-    static const std::regex action_path(
-        "/redfish/v1/Systems/1/Storage/c0/Drives/([A-Za-z0-9_.-]+)/Actions/Oem/PerchDrive\\."
-        "([A-Za-z]+)");
-    static const std::regex volume_path("/redfish/v1/Systems/1/Storage/c0/Volumes/([0-9]{1,4})");
     const auto path = path_of(request.target);
-    const auto volumes = std::string(storage_uri) + "/Volumes";
-    std::smatch match;
-    std::string allow = "GET, HEAD";
-    std::function<Response()> change;
-    if (std::regex_match(path, match, action_path)) {
-        allow = "POST";
-        change = [&] { return post_drive_action(backend_, request, match[1], match[2]); };
-    } else if (path == volumes + "/Members") {
-        allow = "POST";
-        change = [&] { return post_volume(backend_, request); };
-    } else {
+    auto resource = changes_of(backend_, request, path);
+    if (resource.readable) {
         // What exists can be read; what does not exist is not found, whatever the method.
-        auto readable = get(backend_, request, path);
-        if (request.method == "GET" || request.method == "HEAD" || readable.status == 404) {
-            return readable;
+        auto answer = get(backend_, request, path);
+        if (reads || answer.status == 404) {
+            return answer;
         }
-        if (path == volumes) {
-            allow += ", POST";
-            change = [&] { return post_volume(backend_, request); };
-        } else if (std::regex_match(path, match, volume_path)) {
-            allow += ", DELETE";
-            change = [&] { return delete_volume(backend_, std::stoi(match[1])); };
-        }
+    } else if (!resource.exists) {
+        return error_response({Errc::not_found, fmt::format("no resource {}", path)});
     }
-    if (!change || request.method != (allow.ends_with("DELETE") ? "DELETE" : "POST")) {
-        return not_allowed(allow, path);
+    const auto change = resource.changes.find(request.method);
+    if (change != resource.changes.end()) {
+        return change->second();
     }
-    return change();
+    std::vector<std::string> allowed;
+    if (resource.readable) {
+        allowed = {"GET", "HEAD"};
+    }
+    for (const auto& [method, run] : resource.changes) {
+        allowed.push_back(method);
+    }
+    return not_allowed(fmt::format("{}", fmt::join(allowed, ", ")), path);
 }
 
 }  // namespace perch::redfish

@@ -3,6 +3,18 @@
 //
 // It reads one immutable snapshot per request and never waits: a change is handed to the Backend,
 // which answers with the number of the task that carries it out (DSP0266: 202 and a task monitor).
+//
+// What can be changed, beside DMTF's create, delete and rename of a Volume (below Storage/c0):
+//   POST Volumes   RAIDType, Name, CapacityBytes, StripSizeBytes, MediaSpanCount, Links.Drives (or
+//                  Drives, as Dell has it), Links.DedicatedSpareDrives, Oem.Perch {PerSpan, Force}
+//   Volumes/N/Actions/Volume.Initialize {InitializeType: Fast|Slow}, Volume.CheckConsistency,
+//     Oem/PerchVolume.StopInitialize, Oem/PerchVolume.StopCheckConsistency
+//   Drives/D/Actions/Oem/PerchDrive.SetState {State: Offline|Online|Missing|Unconfigured|JBOD,
+//     Force}, .InsertMember {DriveGroup, Array, Row, Force}, .StartRebuild, .StopRebuild,
+//     .AddSpare {DriveGroups: [0]}, .DeleteSpare
+//   Actions/Oem/PerchStorage.ImportForeign {Groups}, .ClearForeign {Groups}, .SetCoercion
+//     {Coercion: None|128M|1G}; Groups: [] is all, else numbers, or {Id, History, OriginalGroup} as
+//     Oem.Perch.ForeignGroups shows them: refused when the number means another group by then
 #pragma once
 
 #include <cstdint>

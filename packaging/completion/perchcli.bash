@@ -23,7 +23,7 @@ _perchcli() {
     local one
     if [[ ${#COMPREPLY[@]} -eq 1 ]]; then
         one=${candidates[0]}
-        if [[ $one == *= || $one == drives=* || $one =~ ^/c[^/]+(/e[^/]+)?$ ]]; then
+        if [[ $one == *= || $one == drives=* || $one == spares=* || $one == dgs=* || $one =~ ^/c[^/]+(/e[^/]+)?$ ]]; then
             compopt -o nospace
         fi
     fi

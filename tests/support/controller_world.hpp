@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A controller on drives in memory and the model engine, with a clock that tests turn by hand.
+// A controller on simulated drives and the simulated kernel, with a clock that tests turn by hand.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/sim/sim_engine.hpp"
 #include "operations/controller.hpp"
-#include "support/memory_drives.hpp"
-#include "support/model_engine.hpp"
 #include "util/units.hpp"
 
 namespace perch::test {
@@ -41,7 +40,8 @@ class RecordedEvents final : public EventSink {
     std::vector<std::string> texts;
 };
 
-/// Eight blank drives of 3 GiB in slots 0 to 7, and what runs on them.
+/// Eight blank drives of 3 GiB in slots 0 to 7, and what runs on them. The kernel's tasks take as
+/// long as the test wants: settle() and the engine's finish_…() end them.
 struct ControllerWorld {
     static constexpr std::uint64_t drive_bytes = 3 * GiB;
 
@@ -49,6 +49,8 @@ struct ControllerWorld {
         for (int slot = 0; slot < slots; ++slot) {
             drives.add(slot, drive_bytes);
         }
+        // Stops are kills, unless a test says otherwise: the kernel ends what it has begun.
+        steps.set_counts_kernel(false);
         boot();
     }
 
@@ -58,8 +60,9 @@ struct ControllerWorld {
         now += 60;
         controller->refresh();
     }
-    /// The same at the moment of the start.
+    /// The same at the moment of the start. What an earlier program did itself has ended with it.
     void start() {
+        engine.kill_program();
         controller = std::make_unique<Controller>(
             drives, engine, events, Clock{[this] { return now; }, [] { return 1796050000; }});
         if (auto done = controller->start(); !done) {
@@ -72,17 +75,21 @@ struct ControllerWorld {
     }
     /// Looks until a fresh VD's parity is known and nothing is left to do.
     void settle() {
-        for (int i = 0; i < 3; ++i) {
+        constexpr int enough = 4;
+        for (int i = 0; i < enough; ++i) {
             controller->refresh();
+            if (engine.finish_all(EngineTask::resync) == 0) {
+                return;
+            }
         }
     }
-    /// Takes the drive out and lets everybody notice, as a surprise pull does.
+    /// Takes the drive out and lets Perch notice; the kernel does at its next access.
     void pull(int slot) {
-        drives.in_slot(slot).present = false;
+        drives.pull(slot);
         controller->refresh();
     }
     void put_back(int slot) {
-        drives.in_slot(slot).present = true;
+        drives.insert(slot);
         controller->refresh();
     }
 
@@ -102,8 +109,8 @@ struct ControllerWorld {
     [[nodiscard]] Uuid uuid(std::size_t index = 0) const { return *Uuid::parse(vd(index).uuid); }
 
     StepCounter steps;
-    MemoryDrives drives{steps};
-    ModelEngine engine{drives, steps};
+    SimDrives drives{steps};
+    SimEngine engine{drives, steps};
     RecordedEvents events;
     double now = 0;
     std::unique_ptr<Controller> controller;

@@ -46,30 +46,42 @@ struct Array {
         vd.id = 1;
         vd.uuid = uuid(0x5d, 1);
         vd.name = "data";
+        vd.per_span = 4;
         vd.started = true;
         for (int row = 0; row < 4; ++row) {
             auto drive = found(row, 1, 7);
-            configuration.drives.push_back(
-                {drive_uuid(row), drive.identity.serial, "model", "id", 0, row, 3 * GiB});
+            ConfigDrive known;
+            known.uuid = drive_uuid(row);
+            known.serial = drive.identity.serial;
+            known.slot = row;
+            known.device_bytes = 3 * GiB;
+            configuration.drives.push_back(known);
             ConfigMember member;
             member.drive = drive_uuid(row);
             member.instance = uuid(0xa0, static_cast<std::uint8_t>(row));
-            member.metadata_offset = 9 * MiB;
-            member.metadata_bytes = 4 * MiB;
-            member.data_offset = 13 * MiB;
-            member.data_bytes = 1010 * MiB;
+            member.extents = {{ExtentType::superblock, 9 * MiB, MiB},
+                              {ExtentType::dm_raid, 10 * MiB, 4 * MiB},
+                              {ExtentType::data, 14 * MiB, 1009 * MiB}};
             vd.members.push_back(member);
             drives.push_back(drive);
-            records.push_back(MemberRecord{100, true, 0, {}});
+            Superblock superblock;
+            superblock.vd = vd.uuid;
+            superblock.instance = member.instance;
+            records.push_back({MemberRecord{100, true, 0, {}}, superblock});
         }
     }
 
+    void forget_records() {
+        for (auto& row : records) {
+            row.record.reset();
+        }
+    }
     ConfigMember& member(std::size_t row) { return vd.members.at(row); }
     void take_away(std::size_t row) {
         drives.at(row).identity.name = "";
         drives.at(row).answered = false;
         drives.at(row).label.reset();
-        records.at(row).reset();
+        records.at(row) = {};
     }
     [[nodiscard]] AssemblyPlan plan() const {
         return plan_assembly(configuration, vd, drives, records);
@@ -108,93 +120,6 @@ bool mentions(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("choosing: no drives, no labels, no configuration: nothing to follow, nothing refused") {
-    CHECK(choose_configuration({}).configuration.controller.is_nil());
-    FoundDrive blank;
-    blank.answered = true;
-    auto chosen = choose_configuration({blank});
-    CHECK_FALSE(chosen.refusal);
-    CHECK(chosen.configuration.controller.is_nil());
-    // Labelled and no more: what a create that was killed leaves.
-    chosen = choose_configuration({found(0, 1, 0), found(1, 1, 0)});
-    CHECK_FALSE(chosen.refusal);
-    CHECK(chosen.configuration.controller == controller_uuid(1));
-    CHECK(chosen.configuration.id.is_nil());
-}
-
-TEST_CASE("choosing: the newest state counts, wherever it is") {
-    for (int newest = 0; newest < 4; ++newest) {
-        std::vector<FoundDrive> drives;
-        drives.reserve(4);
-        for (int i = 0; i < 4; ++i) {
-            drives.push_back(found(i, 1, i == newest ? 9 : 8));
-        }
-        const auto chosen = choose_configuration(drives);
-        CHECK_FALSE(chosen.refusal);
-        CHECK(chosen.configuration.sequence == 9);
-    }
-}
-
-TEST_CASE("choosing: two states with the same number are two histories, neither is followed") {
-    auto drives =
-        std::vector{found(0, 1, 9, 1), found(1, 1, 9, 1), found(2, 1, 9, 2), found(3, 1, 8)};
-    const auto chosen = choose_configuration(drives);
-    REQUIRE(chosen.refusal);
-    CHECK(mentions(*chosen.refusal, "two different configurations"));
-    CHECK(mentions(*chosen.refusal, "9"));
-    // An old fork that both sides have left behind is none.
-    drives = {found(0, 1, 9), found(1, 1, 8, 1), found(2, 1, 8, 2)};
-    CHECK_FALSE(choose_configuration(drives).refusal);
-}
-
-TEST_CASE("choosing: the controller with most drives is ours, others never decide") {
-    // The foreign one is newer, and first.
-    const auto chosen =
-        choose_configuration({found(0, 9, 500), found(1, 1, 3), found(2, 1, 4), found(3, 1, 4)});
-    CHECK_FALSE(chosen.refusal);
-    CHECK(chosen.configuration.controller == controller_uuid(1));
-    CHECK(chosen.configuration.sequence == 4);
-    // A tie is decided the same way whatever the order.
-    for (const auto& drives : {std::vector{found(0, 9, 5), found(1, 1, 4)},
-                               std::vector{found(0, 1, 4), found(1, 9, 5)}}) {
-        CHECK(choose_configuration(drives).configuration.controller == controller_uuid(1));
-    }
-    // Two histories of a foreign controller are not our trouble.
-    CHECK_FALSE(choose_configuration({found(0, 9, 5, 1), found(1, 9, 5, 2), found(2, 1, 5),
-                                      found(3, 1, 5), found(4, 1, 5)})
-                    .refusal);
-}
-
-TEST_CASE("choosing: a drive with a newer format stops everything, and is named") {
-    auto drives = std::vector{found(0, 1, 9), found(1, 1, 9), found(2, 1, 0)};
-    drives[2].trouble = Error{Errc::incompatible, "written by a newer Perch (version 2)"};
-    auto chosen = choose_configuration(drives);
-    REQUIRE(chosen.refusal);
-    CHECK(mentions(*chosen.refusal, "s2 (SN SN2)"));
-    CHECK(mentions(*chosen.refusal, "version 2"));
-    // So does one whose label already is too new to be read.
-    drives[2].label.reset();
-    chosen = choose_configuration(drives);
-    CHECK(chosen.refusal);
-}
-
-TEST_CASE("choosing: a damaged drive does not stop the others") {
-    auto drives = std::vector{found(0, 1, 9), found(1, 1, 9), found(2, 1, 0)};
-    drives[2].trouble = Error{Errc::corrupt, "checksum"};
-    const auto chosen = choose_configuration(drives);
-    CHECK_FALSE(chosen.refusal);
-    CHECK(chosen.configuration.sequence == 9);
-}
-
-TEST_CASE("choosing: drives that do not answer have no vote and are no member") {
-    FoundDrive silent;
-    silent.identity.slot = 5;
-    auto drives = std::vector{silent, silent, silent, found(0, 1, 4)};
-    CHECK(choose_configuration(drives).configuration.sequence == 4);
-    drives[3].answered = false;
-    CHECK(find_by_uuid(drives, drive_uuid(0)) == nullptr);
-}
-
 TEST_CASE("assembly: all there and in sync starts complete") {
     const Array array;
     const auto plan = array.plan();
@@ -204,7 +129,7 @@ TEST_CASE("assembly: all there and in sync starts complete") {
     CHECK(plan.reason.empty());
     CHECK_FALSE(plan.reset_metadata);
     CHECK(plan.vd.members[2].partition == "/dev/nvme2n1p1");
-    CHECK(plan.vd.members[2].data_offset == 13 * MiB);
+    CHECK(plan.vd.members[2].extent(ExtentType::data).offset == 14 * MiB);
     CHECK(plan.vd.members[2].instance == array.vd.members[2].instance);
 }
 
@@ -223,7 +148,7 @@ TEST_CASE("assembly: one absent starts degraded and is dropped, by name") {
 TEST_CASE("assembly: a drive that is there but does not answer is absent") {
     Array array;
     array.drives[1].answered = false;
-    array.records[1].reset();
+    array.records[1].record.reset();
     const auto plan = array.plan();
     CHECK(plan.readiness == Readiness::degraded);
     CHECK(plan.drops.at(0).state == MemberState::missing);
@@ -234,7 +159,7 @@ TEST_CASE("assembly: how far behind a member may be") {
     for (const std::uint64_t behind : {0U, 1U, 2U, 3U, 99U, 100U}) {
         CAPTURE(behind);
         Array array;
-        array.records[1]->events -= behind;
+        array.records[1].record->events -= behind;
         const auto plan = array.plan();
         if (behind <= 1) {
             CHECK(plan.readiness == Readiness::complete);
@@ -251,7 +176,7 @@ TEST_CASE("assembly: how far behind a member may be") {
 
 TEST_CASE("assembly: a member whose record is gone is not trusted") {
     Array array;
-    array.records[3].reset();
+    array.records[3].record.reset();
     const auto plan = array.plan();
     CHECK(plan.readiness == Readiness::degraded);
     CHECK(Array::roles(plan.vd) == "SSS-");
@@ -260,20 +185,20 @@ TEST_CASE("assembly: a member whose record is gone is not trusted") {
 
 TEST_CASE("assembly: a member that the newest record calls failed is not trusted") {
     Array array;
-    array.records[0]->failed_rows = {3};
+    array.records[0].record->failed_rows = {3};
     auto plan = array.plan();
     CHECK(plan.readiness == Readiness::degraded);
     CHECK(Array::roles(plan.vd) == "SSS-");
     CHECK(plan.drops.at(0).state == MemberState::failed);
 
     SECTION("its own record does not matter, however new it says it is by one") {
-        array.records[3]->events = 101;
+        array.records[3].record->events = 101;
         // Its record is the newest now and says nothing; the others are within the tolerance.
         plan = array.plan();
         CHECK(plan.readiness == Readiness::complete);
     }
     SECTION("what an older record says does not count") {
-        array.records[0]->events = 99;
+        array.records[0].record->events = 99;
         plan = array.plan();
         CHECK(plan.readiness == Readiness::complete);
     }
@@ -281,8 +206,8 @@ TEST_CASE("assembly: a member that the newest record calls failed is not trusted
 
 TEST_CASE("assembly: a member whose rebuild was never finished is not trusted (failures 12)") {
     Array array;
-    array.records[1]->rebuilt = false;
-    array.records[1]->rebuilt_sectors = 1000000;
+    array.records[1].record->rebuilt = false;
+    array.records[1].record->rebuilt_sectors = 1000000;
     const auto plan = array.plan();
     CHECK(plan.readiness == Readiness::degraded);
     CHECK(Array::roles(plan.vd) == "S-SS");
@@ -294,28 +219,28 @@ TEST_CASE("assembly: a candidate") {
     array.member(3).state = MemberState::candidate;
 
     SECTION("with empty metadata starts from the beginning") {
-        array.records[3].reset();
+        array.records[3].record.reset();
         const auto plan = array.plan();
         CHECK(plan.readiness == Readiness::complete);
         CHECK(Array::roles(plan.vd) == "SSSF");
         CHECK(plan.drops.empty());
     }
     SECTION("with a record continues") {
-        array.records[3] = MemberRecord{100, false, 4096, {}};
+        array.records[3].record = MemberRecord{100, false, 4096, {}};
         CHECK(Array::roles(array.plan().vd) == "SSSC");
     }
     SECTION("that says it is rebuilt is still the engine's to confirm") {
         CHECK(Array::roles(array.plan().vd) == "SSSC");
     }
     SECTION("with a stale record starts from the beginning") {
-        array.records[3] = MemberRecord{98, false, 4096, {}};
+        array.records[3].record = MemberRecord{98, false, 4096, {}};
         const auto plan = array.plan();
         CHECK(plan.readiness == Readiness::complete);
         CHECK(Array::roles(plan.vd) == "SSSF");
     }
     // dm-raid would resume it by its own idea of what is dirty, so any doubt means from the start.
     SECTION("with a record newer than the others' starts over and does not make those stale") {
-        array.records[3] = MemberRecord{500, true, 0, {0}};
+        array.records[3].record = MemberRecord{500, true, 0, {0}};
         const auto plan = array.plan();
         CHECK(Array::roles(plan.vd) == "SSSF");
         CHECK(plan.drops.empty());
@@ -353,7 +278,7 @@ TEST_CASE("assembly: a returned member does not take part in saying what is newe
     // It ran alone meanwhile: its counter is far ahead of the others'.
     Array array;
     array.member(0).state = MemberState::missing;
-    array.records[0] = MemberRecord{5000, true, 0, {1, 2, 3}};
+    array.records[0].record = MemberRecord{5000, true, 0, {1, 2, 3}};
     const auto plan = array.plan();
     CHECK(Array::roles(plan.vd) == "-SSS");
     CHECK(plan.readiness == Readiness::complete);
@@ -366,7 +291,7 @@ TEST_CASE("assembly: two gone is impossible, and the text says who is waited for
     const auto plan = array.plan();
     CHECK(plan.readiness == Readiness::impossible);
     CHECK(mentions(plan.reason, "2 of 4"));
-    CHECK(mentions(plan.reason, "3 are needed"));
+    CHECK(mentions(plan.reason, "too few for RAID5"));
     CHECK(mentions(plan.reason, "s0 (SN SN0)"));
     CHECK(mentions(plan.reason, "s2 (SN SN2)"));
     CHECK(mentions(plan.reason, "Nothing was changed"));
@@ -376,7 +301,7 @@ TEST_CASE("assembly: two gone is impossible, and the text says who is waited for
 TEST_CASE("assembly: one gone and another stale is impossible") {
     Array array;
     array.take_away(0);
-    array.records[1]->events = 50;
+    array.records[1].record->events = 50;
     CHECK(array.plan().readiness == Readiness::impossible);
 }
 
@@ -384,10 +309,10 @@ TEST_CASE("assembly: a VD that never ran starts from zero, with everybody or not
     Array array;
     array.vd.started = false;
     SECTION("no records") {
-        array.records.assign(4, std::nullopt);
+        array.forget_records();
     }
     SECTION("some records: the engine was stopped in the middle of its first ones") {
-        array.records[2].reset();
+        array.records[2].record.reset();
     }
     auto plan = array.plan();
     CHECK(plan.readiness == Readiness::complete);
@@ -405,7 +330,7 @@ TEST_CASE("assembly: once it has run, metadata is never reset") {
         array.vd.started = false;
     }
     SECTION("no record at all is there although it has run") {
-        array.records.assign(4, std::nullopt);
+        array.forget_records();
     }
     const auto plan = array.plan();
     CHECK_FALSE(plan.reset_metadata);
@@ -415,9 +340,9 @@ TEST_CASE("assembly: a running VD is described as the configuration says") {
     Array array;
     array.member(0).state = MemberState::offline;
     array.member(1).state = MemberState::candidate;
-    array.records[1].reset();
+    array.records[1].record.reset();
     CHECK(Array::roles(engine_vd(array.vd, array.drives, array.records)) == "-FSS");
-    array.records[1] = MemberRecord{};
+    array.records[1].record = MemberRecord{};
     CHECK(Array::roles(engine_vd(array.vd, array.drives, array.records)) == "-CSS");
     array.take_away(3);
     CHECK(Array::roles(engine_vd(array.vd, array.drives, array.records)) == "-CS-");

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "catch.hpp"
+#include "engine/sim/sim_device.hpp"
 #include "support/hex_dump.hpp"
-#include "support/memory_drives.hpp"
 #include "support/temp_dir.hpp"
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
@@ -73,7 +73,13 @@ Configuration large(int vds, std::uint64_t sequence) {
         for (auto& member : vd.members) {
             member.drive = Uuid::random();
             member.instance = Uuid::random();
-            configuration.drives.push_back({member.drive, "SN", "model", "id", 0, i, 3 * GiB});
+            ConfigDrive drive;
+            drive.uuid = member.drive;
+            drive.serial = "SN";
+            drive.slot = i;
+            drive.device_bytes = 3 * GiB;
+            drive.partition_bytes = GiB;
+            configuration.drives.push_back(drive);
         }
         configuration.vds.push_back(vd);
     }
@@ -102,7 +108,7 @@ struct SlotDrive {
     }
 
     StepCounter steps;
-    MemoryDevice device{3 * GiB, steps};
+    SimDevice device{3 * GiB, steps};
     PartitionLayout partition = *partition_layout(3 * GiB);
 };
 
@@ -118,8 +124,8 @@ json& extent(json& text, std::size_t row, std::size_t number) {
     return member(text, row)["extents"][number];
 }
 
-constexpr std::size_t metadata = 0;
-constexpr std::size_t data = 1;
+constexpr std::size_t metadata = 1;
+constexpr std::size_t data = 2;
 
 /// A second VD on drives of its own, all in order.
 json& second_vd(json& text) {
@@ -140,6 +146,12 @@ json& second_vd(json& text) {
     return text["vds"][1];
 }
 
+void set_offset(json& text, std::size_t number, std::uint64_t offset) {
+    for (std::size_t row = 0; row < 3; ++row) {
+        extent(text, row, number)["offset"] = offset;
+    }
+}
+
 /// Makes all members' data that large, and the VD as large as follows from it.
 void set_data_bytes(json& text, std::uint64_t bytes) {
     for (std::size_t row = 0; row < 3; ++row) {
@@ -151,35 +163,46 @@ void set_data_bytes(json& text, std::uint64_t bytes) {
 /// Text that parses and has a right checksum, and must never be acted on.
 std::vector<Mutation> nonsense() {
     return {
-        {"the metadata overlaps the data",
-         [](json& t) { extent(t, 1, metadata)["offset"] = 13 * MiB; }},
-        {"an extent in the configuration slots",
-         [](json& t) { extent(t, 0, metadata)["offset"] = 4 * MiB; }},
-        {"an extent that is not aligned",
-         [](json& t) { extent(t, 0, data)["offset"] = 13 * MiB + 4096; }},
+        {"the metadata overlaps the data", [](json& t) { set_offset(t, metadata, 13 * MiB); }},
+        {"an extent in the configuration slots", [](json& t) { set_offset(t, metadata, 4 * MiB); }},
+        {"an extent that is not aligned", [](json& t) { set_offset(t, data, 14 * MiB + 4096); }},
+        {"members whose extents lie at different places",
+         [](json& t) { extent(t, 1, data)["offset"] = 15 * MiB; }},
+        {"two extents of one type",
+         [](json& t) {
+             for (std::size_t row = 0; row < 3; ++row) {
+                 extent(t, row, 0)["type"] = "data";
+             }
+         }},
+        {"no superblock extent",
+         [](json& t) {
+             for (std::size_t row = 0; row < 3; ++row) {
+                 member(t, row)["extents"].erase(0);
+             }
+         }},
         {"an empty extent", [](json& t) { extent(t, 2, metadata)["bytes"] = 0; }},
-        {"no data extent", [](json& t) { member(t, 0)["extents"].erase(1); }},
+        {"no data extent", [](json& t) { member(t, 0)["extents"].erase(2); }},
         {"no extents", [](json& t) { member(t, 0)["extents"] = json::array(); }},
-        {"members of different sizes", [](json& t) { extent(t, 2, data)["bytes"] = 1009 * MiB; }},
+        {"members of different sizes", [](json& t) { extent(t, 2, data)["bytes"] = 1008 * MiB; }},
         {"an extent with a negative size", [](json& t) { extent(t, 0, data)["bytes"] = -1; }},
         {"data of almost 2^63 bytes", [](json& t) { set_data_bytes(t, (1ULL << 63) - MiB); }},
         {"data of almost 2^64 bytes", [](json& t) { set_data_bytes(t, UINT64_MAX - MiB + 1); }},
         {"data that leaves the drive", [](json& t) { set_data_bytes(t, 1100 * MiB); }},
-        {"data that reaches into the last MiB", [](json& t) { set_data_bytes(t, 1011 * MiB); }},
+        {"data that reaches into the last MiB", [](json& t) { set_data_bytes(t, 1010 * MiB); }},
         {"an offset beyond 2^63",
          [](json& t) { extent(t, 0, data)["offset"] = UINT64_MAX - MiB + 1; }},
-        {"an unknown extent type", [](json& t) { extent(t, 0, data)["type"] = "log"; }},
+        {"an unknown extent type", [](json& t) { extent(t, 0, data)["type"] = "warp"; }},
         {"a VD larger than its members",
          [](json& t) {
              // Metadata larger and data smaller by the same amount.
              for (std::size_t row = 0; row < 3; ++row) {
                  extent(t, row, metadata)["bytes"] = 5 * MiB;
-                 extent(t, row, data)["offset"] = 14 * MiB;
-                 extent(t, row, data)["bytes"] = 1009 * MiB;
+                 extent(t, row, data)["offset"] = 15 * MiB;
+                 extent(t, row, data)["bytes"] = 1008 * MiB;
              }
          }},
         {"a VD size that does not follow from its members",
-         [](json& t) { t["vds"][0]["vd_bytes"] = 3030 * MiB; }},
+         [](json& t) { t["vds"][0]["vd_bytes"] = 3027 * MiB; }},
         {"a VD of no bytes", [](json& t) { t["vds"][0]["vd_bytes"] = 0; }},
         {"a strip that is no power of two", [](json& t) { t["vds"][0]["strip_bytes"] = 65537; }},
         {"a strip of zero", [](json& t) { t["vds"][0]["strip_bytes"] = 0; }},
@@ -204,7 +227,28 @@ std::vector<Mutation> nonsense() {
         {"two VDs with one id", [](json& t) { second_vd(t)["id"] = 1; }},
         {"two VDs with one UUID", [](json& t) { second_vd(t)["uuid"] = t["vds"][0]["uuid"]; }},
         {"two VDs with one name", [](json& t) { second_vd(t)["name"] = "data"; }},
-        {"two VDs in one drive group", [](json& t) { second_vd(t)["drive_group"] = 0; }},
+        {"two VDs of one drive group on different drives",
+         [](json& t) { second_vd(t)["drive_group"] = 0; }},
+        {"two VDs of one drive group that overlap",
+         [](json& t) {
+             auto& second = second_vd(t);
+             second["drive_group"] = 0;
+             for (std::size_t row = 0; row < 3; ++row) {
+                 second["members"][row]["drive"] = member(t, row)["drive"];
+             }
+         }},
+        {"a level with too few members", [](json& t) { t["vds"][0]["level"] = "raid6"; }},
+        {"spans that do not fit", [](json& t) { t["vds"][0]["per_span"] = 2; }},
+        {"no members per span", [](json& t) { t["vds"][0]["per_span"] = 0; }},
+        {"a negative number of members per span", [](json& t) { t["vds"][0]["per_span"] = -3; }},
+        {"more initialized than there is",
+         [](json& t) { t["vds"][0]["initialized"] = 3000 * MiB; }},
+        {"an unknown role", [](json& t) { t["drives"][0]["role"] = "paperweight"; }},
+        {"an unknown coercion", [](json& t) { t["settings"]["coercion"] = "3G"; }},
+        {"attempts that are no UUIDs",
+         [](json& t) { t["drives"][0]["attempted"] = json::array({"x"}); }},
+        {"a place without a drive that is counted on",
+         [](json& t) { member(t, 0)["drive"] = "00000000-0000-0000-0000-000000000000"; }},
         {"a VD with a deleted one's UUID",
          [](json& t) { t["vds"][0]["uuid"] = t["tombstones"][0]; }},
         {"a VD with a negative id", [](json& t) { t["vds"][0]["id"] = -1; }},
@@ -235,9 +279,22 @@ TEST_CASE("configuration: the one that version 1 wrote is read for ever, and wri
     CHECK(configuration->id.str() == "1d000000-0000-4000-8000-000000000041");
     CHECK(configuration->parent.str() == "1d000000-0000-4000-8000-000000000040");
     REQUIRE(configuration->drives.size() == 4);
-    CHECK(configuration->drives[2] ==
-          ConfigDrive{*Uuid::parse("d0000000-0000-4000-8000-000000000002"), "PERCH00000002",
-                      "QEMU NVMe Ctrl", "nguid.2", 0, 2, 3 * GiB});
+    const auto& drive = configuration->drives[2];
+    CHECK(drive.uuid.str() == "d0000000-0000-4000-8000-000000000002");
+    CHECK(drive.serial == "PERCH00000002");
+    CHECK(drive.model == "QEMU NVMe Ctrl");
+    CHECK(drive.identity == "nguid.2");
+    CHECK(drive.slot == 2);
+    CHECK(drive.device_bytes == 3 * GiB);
+    CHECK(drive.partition_bytes == GiB);
+    CHECK(drive.failed);
+    CHECK(drive.acknowledged == configuration->parent);
+    CHECK(drive.attempted.empty());
+    CHECK(configuration->drives[0].attempted == std::vector{configuration->id});
+    CHECK(configuration->drives[3].role == DriveRole::dedicated_spare);
+    CHECK(configuration->drives[3].spare_for == std::vector{0});
+    CHECK(configuration->settings.coercion == Coercion::gib_1);
+    CHECK(configuration->jbods == std::vector<std::string>{"nguid.9"});
     CHECK(configuration->drives[3].slot == -1);
     REQUIRE(configuration->vds.size() == 1);
     const auto& vd = configuration->vds[0];
@@ -245,7 +302,7 @@ TEST_CASE("configuration: the one that version 1 wrote is read for ever, and wri
     CHECK(vd.group == 0);
     CHECK(vd.name == "data");
     CHECK(vd.strip_bytes == 64 * KiB);
-    CHECK(vd.vd_bytes == 2020 * MiB);
+    CHECK(vd.vd_bytes == 2018 * MiB);
     CHECK(vd.created == 1796050000);
     CHECK(vd.started);
     CHECK_FALSE(vd.deleting);
@@ -253,10 +310,12 @@ TEST_CASE("configuration: the one that version 1 wrote is read for ever, and wri
     CHECK(vd.members[0].state == MemberState::online);
     CHECK(vd.members[1].state == MemberState::candidate);
     CHECK(vd.members[2].state == MemberState::missing);
-    CHECK(vd.members[1].metadata_offset == 9 * MiB);
-    CHECK(vd.members[1].metadata_bytes == 4 * MiB);
-    CHECK(vd.members[1].data_offset == 13 * MiB);
-    CHECK(vd.members[1].data_bytes == 1010 * MiB);
+    CHECK(vd.level == RaidLevel::raid5);
+    CHECK(vd.per_span == 3);
+    CHECK_FALSE(vd.initialized);
+    CHECK(vd.members[1].extents == std::vector{Extent{ExtentType::superblock, 9 * MiB, MiB},
+                                               Extent{ExtentType::dm_raid, 10 * MiB, 4 * MiB},
+                                               Extent{ExtentType::data, 14 * MiB, 1009 * MiB}});
     CHECK(configuration->tombstones ==
           std::vector{*Uuid::parse("5d000000-0000-4000-8000-000000000000")});
     const auto again = encode_config_slot(*configuration);
@@ -276,11 +335,15 @@ TEST_CASE("configuration: fields of a newer version inside a VD or a drive survi
     auto text = json::parse(golden_text());
     text["vds"][0]["read_policy"] = "ra";
     text["drives"][0]["bay"] = "front 1";
+    text["settings"]["rebuild_rate"] = 30;
+    member(text, 1)["since"] = 7;
     const auto configuration = configuration_from_text(text.dump());
     REQUIRE(configuration);
     const auto again = json::parse(configuration_to_text(*configuration));
     CHECK(again["vds"][0].value("read_policy", "lost") == "ra");
     CHECK(again["drives"][0].value("bay", "lost") == "front 1");
+    CHECK(again["settings"].value("rebuild_rate", 0) == 30);
+    CHECK(again["vds"][0]["members"][1].value("since", 0) == 7);
 }
 
 TEST_CASE("configuration: what holds together by checksum only is refused as corrupt") {

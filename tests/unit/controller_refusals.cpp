@@ -58,7 +58,7 @@ InsertRequest insert(int slot, int row, bool force = false) {
 
 TEST_CASE("create: a drive with data is refused by name and finding, unless forced") {
     ControllerWorld world;
-    world.drives.in_slot(2).content = "ext4 filesystem 'old'";
+    SimDrives::set_content(world.drives.in_slot(2), "ext4 filesystem 'old'");
     auto request = raid5({0, 1, 2});
     refused_create(world, Errc::data_found,
                    {"s2 (SN SIM0002)", "ext4 filesystem 'old'", "force", "Nothing was written"},
@@ -89,7 +89,7 @@ TEST_CASE("create: sector sizes do not mix (failures 39)") {
 
 TEST_CASE("create: too few and too many drives") {
     ControllerWorld world(40);
-    refused_create(world, Errc::invalid_argument, {"at least 3"}, raid5({}));
+    refused_create(world, Errc::invalid_argument, {"no drives"}, raid5({}));
     refused_create(world, Errc::invalid_argument, {"at least 3", "2 given"}, raid5({0, 1}));
     std::vector<int> many;
     many.reserve(33);
@@ -144,7 +144,7 @@ TEST_CASE("create: drives of another controller need force") {
     foreign.sequence = 99;
     foreign.id = Uuid::random();
     const auto identity = world.drives.in_slot(6).identity;
-    REQUIRE(world.drives.take(identity, foreign.controller));
+    REQUIRE(world.drives.take(identity, foreign.controller, Coercion::gib_1));
     for (const auto& drive : world.drives.look()) {
         if (drive.identity.slot == 6) {
             REQUIRE(world.drives.write_configuration({drive}, foreign).at(0));
@@ -254,7 +254,7 @@ TEST_CASE("insert: of a drive that does not fit") {
     world.drives.add(9, 2 * GiB);
     refused(world, Errc::too_small, {"s9", "nothing was written"},
             [](Controller& c) { return c.insert_member(insert(9, 3)); });
-    world.drives.in_slot(4).content = "xfs filesystem";
+    SimDrives::set_content(world.drives.in_slot(4), "xfs filesystem");
     refused(world, Errc::data_found, {"s4", "xfs", "force"},
             [](Controller& c) { return c.insert_member(insert(4, 3)); });
     world.drives.in_slot(5).users = {"swap"};
@@ -279,7 +279,7 @@ TEST_CASE("insert: one that is 176 KB smaller fits (failures 14)") {
 
 TEST_CASE("insert: into a VD that is not degraded") {
     Degraded world;
-    world.drives.in_slot(2).present = false;
+    world.drives.pull(2);
     refused(world, Errc::wrong_state, {"Offline", "running, degraded VD"},
             [](Controller& c) { return c.insert_member(insert(4, 3)); });
 }
@@ -307,27 +307,40 @@ TEST_CASE("rebuild: of a member that needs none, and stopping one that does not 
             [](Controller& c) { return c.start_rebuild("e0s0"); });
 }
 
-TEST_CASE("two histories with one number: nothing is started and nothing can be changed") {
+TEST_CASE("two histories: the VD is not started, both sides are foreign, one is imported") {
     WithVd world;
-    // Half of the drives get another state with the same sequence, as two halves run apart do.
     auto found = world.drives.look();
-    auto other = *found.at(0).configuration;
-    other.id = Uuid::random();
-    other.sequence += 1;
-    auto mine = other;
-    mine.id = Uuid::random();
-    REQUIRE(world.drives.write_configuration({found.at(0), found.at(1)}, mine).at(0));
-    REQUIRE(world.drives.write_configuration({found.at(2), found.at(3)}, other).at(0));
+    auto one = *found.at(0).configuration;
+    one.sequence += 1;
+    auto two = one;
+    one.id = Uuid::random();
+    two.id = Uuid::random();
+    one.vds[0].members[3].state = MemberState::missing;
+    two.vds[0].members[0].state = MemberState::missing;
+    REQUIRE(world.drives.write_configuration({found.at(0), found.at(1), found.at(2)}, one).at(0));
+    REQUIRE(world.drives.write_configuration({found.at(3)}, two).at(0));
     world.engine.power_cut();
-    world.steps.reset();
     world.events.clear();
     world.boot();
     CHECK(world.engine.running()->empty());
-    CHECK(world.steps.count() == 0);
-    CHECK(world.events.count(EventKind::configuration_trouble) == 1);
-    refused_create(world, Errc::wrong_state, {"two different configurations"},
-                   raid5({4, 5, 6}, "other"));
-    REQUIRE_FALSE(world.shown().problems.empty());
-    CHECK(world.shown().problems[0].severity == Severity::fatal);
-    CHECK(mentions(world.shown().problems[0].what, "two different configurations"));
+    CHECK(world.vd().state == VdState::offline);
+    CHECK(mentions(world.vd().state_reason, "went two ways"));
+    CHECK(world.events.count(EventKind::foreign_found) == 2);
+    CHECK(world.drive("e0s3").state == DriveState::foreign);
+    const auto foreign = world.shown().foreign;
+    REQUIRE(foreign.size() == 2);
+    refused(world, Errc::wrong_state, {"incomplete", "Its drives went two ways"},
+            [](Controller& c) {
+                return c.import_foreign({0, 1});
+            });
+    // The side with three of four members is worth more; the other one is then only behind.
+    const auto side = foreign[0].drives.size() == 3 ? 0 : 1;
+    CHECK(foreign[static_cast<std::size_t>(side)].complete);
+    CHECK_FALSE(foreign[static_cast<std::size_t>(1 - side)].complete);
+    REQUIRE(world.controller->import_foreign({side}));
+    world.boot();
+    CHECK(world.vd().state == VdState::degraded);
+    CHECK(world.shown().foreign.empty());
+    CHECK(world.member(3) == DriveStatus::offline);
+    REQUIRE(world.controller->start_rebuild("e0s3"));
 }

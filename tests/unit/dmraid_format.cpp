@@ -40,7 +40,7 @@ std::string health(const EngineStatus& status) {
 }  // namespace
 
 TEST_CASE("dm-raid: the table of a whole VD") {
-    CHECK(raid5_params(64 * KiB, four()) ==
+    CHECK(raid_params(RaidLevel::raid5, 64 * KiB, four()) ==
           "raid5_ls 3 128 max_recovery_rate 4000000 4 253:0 253:1 253:2 253:3 253:4 253:5 253:6 "
           "253:7");
 }
@@ -48,14 +48,41 @@ TEST_CASE("dm-raid: the table of a whole VD") {
 TEST_CASE("dm-raid: the table of a degraded VD has a pair of dashes") {
     auto devices = four();
     devices[1] = {};
-    CHECK(raid5_params(4 * KiB, devices) ==
+    CHECK(raid_params(RaidLevel::raid5, 4 * KiB, devices) ==
           "raid5_ls 3 8 max_recovery_rate 4000000 4 253:0 253:1 - - 253:4 253:5 253:6 253:7");
+}
+
+TEST_CASE("dm-raid: each level's type, and RAID10's copies") {
+    CHECK(raid_params(RaidLevel::raid1, 64 * KiB, {{"253:0", "253:1"}, {"253:2", "253:3"}}) ==
+          "raid1 3 128 max_recovery_rate 4000000 2 253:0 253:1 253:2 253:3");
+    CHECK(raid_params(RaidLevel::raid6, 64 * KiB, four()).starts_with("raid6_nc 3 128 "));
+    CHECK(raid_params(RaidLevel::raid60, 64 * KiB, four()) ==
+          raid_params(RaidLevel::raid6, 64 * KiB, four()));
+    CHECK(raid_params(RaidLevel::raid50, 64 * KiB, four()) ==
+          raid_params(RaidLevel::raid5, 64 * KiB, four()));
+    auto devices = four();
+    devices[3].rebuild = true;
+    CHECK(raid_params(RaidLevel::raid10, 64 * KiB, devices) ==
+          "raid10 9 128 rebuild 3 max_recovery_rate 4000000 raid10_copies 2 raid10_format near 4 "
+          "253:0 253:1 253:2 253:3 253:4 253:5 253:6 253:7");
+}
+
+TEST_CASE("striped: RAID0 over parts, RAID50 over spans") {
+    CHECK(striped_params(64 * KiB, {"253:1", "253:3"}) == "2 128 253:1 0 253:3 0");
+    // A chunk need not be a power of two: three data strips of 64 KiB.
+    CHECK(striped_params(192 * KiB, {"253:9", "253:18"}) == "2 384 253:9 0 253:18 0");
+    CHECK(*parse_striped_devices("2 384 253:9 0 253:18 0") ==
+          std::vector<std::string>{"253:9", "253:18"});
+    for (const auto* bad :
+         {"", "2", "x 384 253:9 0", "2 384 253:9 0", "2 384 253:9 0 253:18 0 1"}) {
+        CHECK_FALSE(parse_striped_devices(bad));
+    }
 }
 
 TEST_CASE("dm-raid: the table that starts a rebuild, options in the kernel's order and counted") {
     auto devices = four();
     devices[2].rebuild = true;
-    CHECK(raid5_params(MiB, devices) ==
+    CHECK(raid_params(RaidLevel::raid5, MiB, devices) ==
           "raid5_ls 5 2048 rebuild 2 max_recovery_rate 4000000 4 253:0 253:1 253:2 253:3 253:4 "
           "253:5 253:6 253:7");
 }
@@ -63,7 +90,7 @@ TEST_CASE("dm-raid: the table that starts a rebuild, options in the kernel's ord
 TEST_CASE("dm-raid: the devices of a table line, as written by us and as printed by the kernel") {
     auto devices = four();
     devices[3] = {};
-    CHECK(*parse_raid_devices(raid5_params(64 * KiB, devices)) == devices);
+    CHECK(*parse_raid_devices(raid_params(RaidLevel::raid5, 64 * KiB, devices)) == devices);
     const std::vector<RaidDevices> three{
         {"253:0", "253:1"}, {"253:2", "253:3"}, {"253:4", "253:5"}};
     auto with_hole = three;

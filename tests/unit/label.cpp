@@ -2,8 +2,8 @@
 #include "ondisk/label.hpp"
 
 #include "catch.hpp"
+#include "engine/sim/sim_device.hpp"
 #include "support/hex_dump.hpp"
-#include "support/memory_drives.hpp"
 #include "support/temp_dir.hpp"
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
@@ -53,7 +53,7 @@ struct LabelledDrive {
     }
 
     StepCounter steps;
-    MemoryDevice device{3 * GiB, steps};
+    SimDevice device{3 * GiB, steps};
     Label label;
 };
 
@@ -121,6 +121,13 @@ TEST_CASE("label: what a newer version wrote is refused by name, not called dama
     }
 }
 
+TEST_CASE("label: what may only be read is refused too, because this version writes") {
+    const auto label =
+        decode_label(with(offsetof(perch_label, feature_ro_compat), htole64(std::uint64_t{1})));
+    REQUIRE_FALSE(label);
+    CHECK(label.error().code == Errc::incompatible);
+}
+
 TEST_CASE("label: compatible features of a newer version do not lock an older one out") {
     CHECK(decode_label(with(offsetof(perch_label, feature_compat), htole64(1ULL << 40))));
 }
@@ -133,6 +140,14 @@ TEST_CASE("label: a layout that this version never wrote is corrupt") {
         with(offsetof(perch_label, config_slot_bytes), htole64(UINT64_MAX)),
         with(offsetof(perch_label, config_offset), htole64(std::uint64_t{4096})),
         with(offsetof(perch_label, extents_offset), htole64(8 * MiB)),
+        with(offsetof(perch_label, logical_block_bytes), htole32(1024U)),
+        // A partition that is no multiple of 1 MiB, has no room, or leaves the drive.
+        with(offsetof(perch_label, partition_offset), htole64(GiB + 4096)),
+        with(offsetof(perch_label, partition_bytes), htole64(GiB + 512)),
+        with(offsetof(perch_label, partition_bytes), htole64(10 * MiB)),
+        with(offsetof(perch_label, partition_bytes), htole64(2981 * GiB)),
+        with(offsetof(perch_label, partition_bytes), htole64(UINT64_MAX - MiB + 1)),
+        with(offsetof(perch_label, device_bytes), htole64(GiB)),
     };
     for (const auto& bytes : labels) {
         const auto label = decode_label(bytes);
@@ -204,7 +219,7 @@ TEST_CASE("label: an older program does not fall back to an older copy of a newe
 
 TEST_CASE("label: writing one removes what lay at both edges and empties the configuration") {
     StepCounter steps;
-    MemoryDevice device(3 * GiB, steps);
+    SimDevice device(3 * GiB, steps);
     Label label = sample();
     label.partition = *partition_layout(3 * GiB);
     const auto front = label.partition.offset;

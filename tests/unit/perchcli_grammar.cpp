@@ -81,6 +81,35 @@ TEST_CASE("perchcli: object paths") {
     CHECK(path->slots->singles() == std::vector<int>{7});
 }
 
+TEST_CASE("perchcli: drive groups and foreign drive groups are objects") {
+    CHECK(parse_path("/c0/d0")->kind() == PathKind::group);
+    CHECK(parse_path("/CALL/DALL")->groups->all);
+    CHECK(parse_path("/c0/fall")->kind() == PathKind::foreign);
+    CHECK(parse_path("/c0/f0-2,5")->foreign->contains(1));
+    for (const char* text : {"/d0", "/f0", "/c0/e0/d0", "/c0/d0/s1", "/c0/d0/v1", "/c0/v1/d0",
+                             "/c0/d0/f0", "/c0/e0/fall", "/c0/s1/fall", "/c0/d", "/c0/fx"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_path(text));
+    }
+}
+
+TEST_CASE("perchcli: words that are spelled in several ways") {
+    for (const char* line :
+         {"/c0/v1 del", "/c0/v1 delete", "/c0/v1 DELETE", "/c0/v1 show cc",
+          "/c0/v1 show consistencycheck", "/c0/f0 delete", "/c0/s4 delete hotsparedrive"}) {
+        CAPTURE(line);
+        CHECK(parse_line(line));
+    }
+    CHECK_FALSE(parse_line("/c0/v1 dele"));
+    CHECK_FALSE(parse_line("/c0 add vd raid drives=0:1"));
+    CHECK_FALSE(parse_line("/c0 add vd 5 drives=0:1"));
+    CHECK_FALSE(parse_line("/c0 add vd r00 drives=0:1"));
+    CHECK(parse_line("/c0 add vd RAID60 drives=0:0-7")->words == Texts{"add", "vd", "raid60"});
+    // One property per command, and only what there is.
+    CHECK_FALSE(parse_line("/c0/v1 set"));
+    CHECK_FALSE(parse_line("/c0/v1 set wrcache=wt"));
+}
+
 TEST_CASE("perchcli: malformed object paths are refused with what would be right") {
     for (const char* text : {"/",
                              "/c",
@@ -172,23 +201,31 @@ TEST_CASE("perchcli: syntax errors name what is wrong and what would be right") 
     CHECK(error_of("foo") ==
           "syntax error, unexpected 'foo', expecting show; 'perchcli help' lists all commands");
     CHECK(error_of("/c0 show foo") ==
-          "syntax error, unexpected 'foo', expecting all | events | end of command");
+          "syntax error, unexpected 'foo', expecting all | events | freespace | coercion | "
+          "end of command");
     CHECK(error_of("/c0 set offline") ==
-          "syntax error, unexpected 'set', expecting show | add; "
-          "'set' is a command of /cx[/ex]/sx");
+          "syntax error, unexpected 'offline', expecting coercion=0|1|2; "
+          "'set offline' is a command of /cx[/ex]/sx");
+    CHECK(error_of("/c0/v1 start rebuild") ==
+          "syntax error, unexpected 'rebuild', expecting init | cc|consistencycheck; "
+          "'start rebuild' is a command of /cx[/ex]/sx");
+    CHECK(error_of("/c0 del force") ==
+          "syntax error, unexpected 'del', expecting show | set | add; "
+          "'del' is a command of /cx/vx | /cx[/ex]/sx | /cx/fx");
     CHECK(error_of("/c0/e0/s1") ==
           "syntax error, unexpected end of command, expecting show | set "
-          "| start | stop | insert");
-    CHECK(error_of("/c0 add vd r6 drives=0:1") ==
-          "syntax error, unexpected 'r6', expecting r5|raid5");
+          "| add | del[ete] | start | stop | insert");
+    CHECK(error_of("/c0 add vd r4 drives=0:1") ==
+          "syntax error, unexpected 'r4', expecting "
+          "r[aid]0|r[aid]1|r[aid]5|r[aid]6|r[aid]10|r[aid]50|r[aid]60");
     CHECK(error_of("/c0/v1 del now") ==
           "syntax error, unexpected 'now', expecting force | end of command");
     CHECK(error_of("/c0/v1 del force=1") ==
           "syntax error, unexpected 'force=1', 'force' takes no value");
     CHECK(error_of("/c0/v1 del force force") == "syntax error, 'force' is given twice");
     CHECK(error_of("/c0/v1 \"del\"") ==
-          "syntax error, unexpected 'del', expecting show | "
-          "del|delete; 'perchcli help' lists all commands");
+          "syntax error, unexpected 'del', expecting show | del[ete] | set | start | stop; "
+          "'perchcli help' lists all commands");
     CHECK(error_of("/c0 show events latest") ==
           "syntax error, 'latest' needs a value, expecting latest=N");
     CHECK(error_of("/c0 add vd r5 name=x").find("'drives=e:s|e:s-x|e:s-x,y' is missing") !=
@@ -233,7 +270,9 @@ TEST_CASE("perchcli: help lists every command, and verbs in detail") {
         CAPTURE(line);
         const auto result = test::run_line(line);
         CHECK(result.status == 0);
-        CHECK(result.says("Example: perchcli /c0 add vd r5 drives=0:0-3 name=data strip=64"));
+        CHECK(
+            result.says("Example: perchcli /c0 add vd r5 drives=0:0-3 size=100G,all name=db,data "
+                        "strip=64 spares=0:4"));
         CHECK_FALSE(result.says("perchcli /cx/vx del"));
     }
     const auto wrong = test::run_line("help fly J");
@@ -266,13 +305,22 @@ TEST_CASE("perchcli: completion") {
     CHECK(after({"s"}) == Texts{"show"});
     CHECK(after({"/"}) == Texts{"/c0", "/call"});
     CHECK(after({"/c0/v"}) == Texts{"/c0/v1", "/c0/vall"});
+    CHECK(after({"/c0/d"}) == Texts{"/c0/d0", "/c0/dall"});
+    CHECK(after({"/c0/f"}) == Texts{"/c0/fall"});
+    CHECK(after({"/c0", "add", "vd", "r"}) == Texts{"r0", "r1", "r5", "r6", "r10", "r50", "r60"});
+    CHECK(after({"/c0", "add", "vd", "raid5", "sp"}) == Texts{"spares="});
+    CHECK(after({"/c0/e0/s4", "add", "hotsparedrive", "dgs="}) == Texts{"dgs=0"});
+    CHECK(after({"/c0/v1", "start", ""}) == Texts{"init", "cc", "consistencycheck"});
+    CHECK(after({"/c0/v1", "delete", ""}) == Texts{"force", "J"});
+    CHECK(after({"/c0/fall", "import", ""}) == Texts{"preview", "J"});
     CHECK(after({"/c0/e0/s"}) == Texts{"/c0/e0/s0", "/c0/e0/s1", "/c0/e0/s2", "/c0/e0/s3",
                                        "/c0/e0/s4", "/c0/e0/s7", "/c0/e0/sall"});
     CHECK(after({"/c0", "add", ""}) == Texts{"vd"});
     CHECK(after({"/c0", "add", "vd", "r5", "drives=0:1", ""}) ==
-          Texts{"name=", "strip=", "force", "J"});
+          Texts{"size=", "name=", "pdperarray=", "strip=", "spares=", "force", "J"});
     CHECK(after({"/c0", "add", "vd", "r5", "drives="}) == Texts{"drives=0:4", "drives=1:4"});
     CHECK(after({"/c0", "add", "vd", "r5", "drives=0:4,"}) == Texts{"drives=0:4,1:4"});
+    CHECK(after({"/c0", "add", "vd", "r5", "spares="}) == Texts{"spares=0:4", "spares=1:4"});
     CHECK(after({"/c0/e0/s3", "show", "rebuild", "w"}) == Texts{"watch"});
     CHECK(after({"/q", "x", ""}).empty());
     connection.error = Error{Errc::no_daemon, "away"};

@@ -132,6 +132,20 @@ json create_body() {
             {"@odata.id": "/redfish/v1/Systems/1/Storage/c0/Drives/e0s6"}]}})");
 }
 
+/// The targets of all actions of a resource, Oem ones too.
+std::vector<std::string> targets_of(const json& actions) {
+    std::vector<std::string> targets;
+    for (const auto& [name, action] : actions.items()) {
+        if (name == "Oem") {
+            const auto inner = targets_of(action);
+            targets.insert(targets.end(), inner.begin(), inner.end());
+        } else {
+            targets.push_back(action["target"].get<std::string>());
+        }
+    }
+    return targets;
+}
+
 }  // namespace
 
 TEST_CASE("redfish: every link from the root leads somewhere, and resources know themselves") {
@@ -219,6 +233,10 @@ TEST_CASE("redfish: methods that a resource has not are 405, and Allow tells the
     Fixture fixture;
     auto uris = walk(fixture);
     uris[drives + "/e0s0/Actions/Oem/PerchDrive.SetState"] = {};
+    uris[volumes + "/1/Actions/Volume.Initialize"] = {};
+    uris[volumes + "/1/Actions/Oem/PerchVolume.StopInitialize"] = {};
+    uris[storage + "/Actions/Oem/PerchStorage.ImportForeign"] = {};
+    uris[volumes + "/Members"] = {};
     std::set<std::string> lies;
     for (const auto& [uri, body] : uris) {
         for (const auto* method : {"POST", "DELETE", "PATCH", "PUT", "OPTIONS"}) {
@@ -241,7 +259,9 @@ TEST_CASE("redfish: methods that a resource has not are 405, and Allow tells the
     }
     INFO(fmt::format("{} of them, such as {}", lies.size(), lies.empty() ? "" : *lies.begin()));
     CHECK(lies.empty());
-    CHECK(fixture.ask("PATCH", volumes + "/1", "{}").status == 405);
+    CHECK(fixture.ask("PATCH", storage, "{}").status == 405);
+    CHECK(fixture.ask("PUT", volumes + "/1", "{}").headers.at("Allow") ==
+          "GET, HEAD, DELETE, PATCH");
     CHECK(fixture.ask("POST", root, "{}").status == 405);
     CHECK(fixture.ask("DELETE", volumes, "{}").status == 405);
     CHECK(fixture.ask("GET", drives + "/e0s0/Actions/Oem/PerchDrive.SetState").status == 405);
@@ -256,6 +276,14 @@ TEST_CASE("redfish: who may only look gets 403 for every change, and nothing is 
              {"POST", volumes + "/Members", create_body().dump()},
              {"POST", volumes, "not even JSON"},
              {"DELETE", volumes + "/1", ""},
+             {"PATCH", volumes + "/1", R"({"Name": "x"})"},
+             {"PUT", volumes + "/1", "{}"},
+             {"POST", volumes + "/1/Actions/Volume.Initialize", R"({"InitializeType": "Fast"})"},
+             {"POST", volumes + "/1/Actions/Volume.CheckConsistency", "{}"},
+             {"POST", volumes + "/9/Actions/Volume.CheckConsistency", "{}"},
+             {"POST", storage + "/Actions/Oem/PerchStorage.ClearForeign", R"({"Groups": []})"},
+             {"POST", storage + "/Actions/Oem/PerchStorage.SetCoercion", R"({"Coercion": "1G"})"},
+             {"POST", action + "AddSpare", "{}"},
              {"POST", action + "SetState", R"({"State": "Offline"})"},
              {"POST", action + "StartRebuild", ""},
              {"POST", action + "StopRebuild", ""},
@@ -297,7 +325,7 @@ TEST_CASE("redfish: a VD is created by POST, in each of the shapes that clients 
 
 TEST_CASE("redfish: force goes to the controller only when it was asked for") {
     test::ControllerWorld world;
-    world.drives.in_slot(4).content = "ext4 filesystem 'old'";
+    SimDrives::set_content(world.drives.in_slot(4), "ext4 filesystem 'old'");
     Fixture fixture;
     auto body = create_body();
     CHECK(fixture.ask("POST", volumes, body.dump()).status == 202);
@@ -331,6 +359,34 @@ TEST_CASE("redfish: bodies that are no request are 400, and nothing is queued") 
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "StripSizeBytes": "64k"})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Oem": 7})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Oem": {"Perch": {"Force": "yes"}}})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "CapacityBytes": -1})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "CapacityBytes": 1.5})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "CapacityBytes": "1G"})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "StripSizeBytes": -65536})"},
+        {volumes, R"({"RAIDType": "RAID50", "Drives": [], "Oem": {"Perch": {"PerSpan": "3"}}})"},
+        {volumes, R"({"RAIDType": "RAID50", "Drives": [], "Oem": {"Perch": {"PerSpan": -3}}})"},
+        {volumes, R"({"RAIDType": "RAID50", "Drives": [], "Oem": {"Perch": 7}})"},
+        {volumes, R"({"RAIDType": "RAID10", "Drives": [], "MediaSpanCount": 0})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Links": {"DedicatedSpareDrives": 7}})"},
+        {volumes + "/1/Actions/Volume.Initialize", "{}"},
+        {volumes + "/1/Actions/Volume.Initialize", R"({"InitializeType": "Quick"})"},
+        {volumes + "/1/Actions/Volume.Initialize", R"({"InitializeType": 7})"},
+        {storage + "/Actions/Oem/PerchStorage.ClearForeign", "{}"},
+        {storage + "/Actions/Oem/PerchStorage.ClearForeign", R"({"Groups": 0})"},
+        {storage + "/Actions/Oem/PerchStorage.ClearForeign", R"({"Groups": [-1]})"},
+        {storage + "/Actions/Oem/PerchStorage.ClearForeign", R"({"Groups": [1.5]})"},
+        {storage + "/Actions/Oem/PerchStorage.ClearForeign", R"({"Groups": ["0"]})"},
+        {storage + "/Actions/Oem/PerchStorage.ClearForeign", R"({"Groups": [{}]})"},
+        {storage + "/Actions/Oem/PerchStorage.ImportForeign",
+         R"({"Groups": [{"Id": 0, "History": 7}]})"},
+        {storage + "/Actions/Oem/PerchStorage.SetCoercion", "{}"},
+        {storage + "/Actions/Oem/PerchStorage.SetCoercion", R"({"Coercion": "2G"})"},
+        {storage + "/Actions/Oem/PerchStorage.SetCoercion", R"({"Coercion": 1})"},
+        {action + "AddSpare", R"({"DriveGroups": ["a"]})"},
+        {action + "AddSpare", R"({"DriveGroups": 0})"},
+        {action + "AddSpare", R"({"DriveGroups": {"a": 0}})"},
+        {action + "AddSpare", R"({"DriveGroups": [4097]})"},
+        {action + "SetState", R"({"State": "JBOD", "Force": "yes"})"},
         {action + "SetState", "["},
         {action + "SetState", ""},
         {action + "SetState", R"({"State": "Shiny"})"},
@@ -361,27 +417,182 @@ TEST_CASE("redfish: a deeply nested body is no way to stop the daemon") {
 
 TEST_CASE("redfish: levels and actions that are not in this version say so") {
     Fixture fixture;
-    for (const auto* level : {"RAID0", "RAID6", "RAID60", "raid5", "None"}) {
+    for (const auto* level : {"RAID3", "RAID00", "RAID6TP", "raid5", "None"}) {
         auto body = create_body();
         body["RAIDType"] = level;
         const auto response = fixture.ask("POST", volumes, body.dump());
         check_error(response, 501, "unsupported");
         CHECK(response.body.find(level) != std::string::npos);
     }
-    check_error(fixture.ask("POST", drives + "/e0s0/Actions/Oem/PerchDrive.Explode", "{}"), 404,
-                "not_found");
+    for (const auto& target :
+         {drives + "/e0s0/Actions/Oem/PerchDrive.Explode",
+          volumes + "/1/Actions/Volume.ChangeRAIDLayout",
+          volumes + "/1/Actions/Oem/PerchVolume.Explode", volumes + "/9/Actions/Volume.Initialize",
+          storage + "/Actions/Oem/PerchStorage.Explode"}) {
+        INFO(target);
+        check_error(fixture.ask("POST", target, "{}"), 404, "not_found");
+    }
     CHECK(fixture.backend.names.empty());
 }
 
-TEST_CASE("redfish: actions of a drive do what they say") {
+TEST_CASE("redfish: every level and every part of a request reaches the controller") {
+    Fixture fixture;
+    for (const auto* level : {"RAID0", "RAID1", "RAID5", "RAID6", "RAID10", "RAID50", "RAID60"}) {
+        INFO(level);
+        auto body = create_body();
+        body["RAIDType"] = level;
+        CHECK(fixture.ask("POST", volumes, body.dump()).status == 202);
+    }
+    CHECK(fixture.body_of(storage + "/Controllers/0")["SupportedRAIDTypes"] ==
+          json({"RAID0", "RAID1", "RAID10", "RAID5", "RAID6", "RAID50", "RAID60"}));
+    // What was queued for RAID10 of four drives is a VD of that size with a spare.
+    test::ControllerWorld world;
+    auto body = create_body();
+    body["RAIDType"] = "RAID10";
+    body["CapacityBytes"] = 256 * MiB;
+    body["MediaSpanCount"] = 2;
+    body["Links"] = {{"Drives", json::array()},
+                     {"DedicatedSpareDrives", json::array({{{"@odata.id", drives + "/e0s7"}}})}};
+    for (const int slot : {0, 1, 2, 3}) {
+        body["Links"]["Drives"].push_back({{"@odata.id", drives + fmt::format("/e0s{}", slot)}});
+    }
+    REQUIRE(fixture.ask("POST", volumes, body.dump()).status == 202);
+    REQUIRE(fixture.backend.operations.back()(*world.controller));
+    CHECK(world.vd().level == "RAID10");
+    CHECK(world.vd().per_span == 2);
+    CHECK(world.vd().size_bytes == 256 * MiB);
+    CHECK(world.drive("e0s7").state == DriveState::dedicated_spare);
+    // The same in Perch's own word; spans that the drives do not make are refused at once.
+    body.erase("MediaSpanCount");
+    body["Oem"]["Perch"]["PerSpan"] = 3;
+    REQUIRE(fixture.ask("POST", volumes, body.dump()).status == 202);
+    CHECK_FALSE(fixture.backend.operations.back()(*world.controller));
+    body.erase("Oem");
+    body["MediaSpanCount"] = 3;
+    CHECK(fixture.ask("POST", volumes, body.dump()).status == 400);
+}
+
+TEST_CASE("redfish: a VD is renamed by PATCH, which changes all it is asked to or nothing") {
     test::ControllerWorld world;
     REQUIRE(world.controller->create_vd(test::raid5({0, 1, 2, 3})));
+    Fixture fixture;
+    const auto response =
+        fixture.ask("PATCH", volumes + "/1", R"({"Name": "backup", "@odata.etag": "7"})");
+    REQUIRE(response.status == 202);
+    CHECK(response.headers.contains("Location"));
+    REQUIRE(fixture.backend.operations.back()(*world.controller));
+    CHECK(world.vd().name == "backup");
+    const auto queued = fixture.backend.names.size();
+    for (const auto* body :
+         {"{}", R"({"@odata.id": "x"})", R"({"Name": 7})", R"({"RAIDType": "RAID6"})",
+          R"({"Name": "x", "CapacityBytes": 1})", R"({"Name": null})", "[]"}) {
+        INFO(body);
+        CHECK(fixture.ask("PATCH", volumes + "/1", body).status == 400);
+    }
+    check_error(fixture.ask("PATCH", volumes + "/9", R"({"Name": "x"})"), 404, "not_found");
+    CHECK(fixture.backend.names.size() == queued);
+}
+
+TEST_CASE("redfish: actions of a VD do what they say") {
+    test::ControllerWorld world;
+    REQUIRE(world.controller->create_vd(test::raid5({0, 1, 2, 3})));
+    world.settle();
+    Fixture fixture;
+    const auto act = [&](const std::string& action, const json& body) {
+        const auto response = fixture.ask("POST", volumes + "/1/Actions/" + action, body.dump());
+        REQUIRE(response.status == 202);
+        return fixture.backend.operations.back()(*world.controller);
+    };
+    // The controller's own words tell which of its requests was called.
+    CHECK(act("Volume.Initialize", {{"InitializeType", "Fast"}}));
+    CHECK(
+        act("Volume.Initialize", {{"InitializeType", "Slow"}, {"InitializeMethod", "Background"}}));
+    CHECK(fixture.backend.names.back() == "Initialize v1");
+    act("Oem/PerchVolume.StopInitialize", json::object());
+    CHECK(fixture.backend.names.back() == "Stop the initialization of v1");
+    act("Volume.CheckConsistency", json::object());
+    CHECK(fixture.backend.names.back() == "Check v1");
+    act("Oem/PerchVolume.StopCheckConsistency", json::object());
+    CHECK(fixture.backend.names.back() == "Stop the check of v1");
+}
+
+TEST_CASE("redfish: spares and states of drives") {
+    test::ControllerWorld world;
+    REQUIRE(world.controller->create_vd(test::raid5({0, 1, 2, 3})));
+    world.settle();
     Fixture fixture;
     const auto act = [&](const std::string& drive, const std::string& action, const json& body) {
         const auto response = fixture.ask(
             "POST", drives + "/" + drive + "/Actions/Oem/PerchDrive." + action, body.dump());
         REQUIRE(response.status == 202);
         const auto done = fixture.backend.operations.back()(*world.controller);
+        INFO(action << ": " << (done ? "" : done.error().message));
+        REQUIRE(done);
+    };
+    act("e0s5", "AddSpare", {{"DriveGroups", {0}}});
+    CHECK(world.drive("e0s5").state == DriveState::dedicated_spare);
+    CHECK(world.drive("e0s5").spare_for == std::vector<int>{0});
+    act("e0s6", "AddSpare", json::object());
+    CHECK(world.drive("e0s6").state == DriveState::global_spare);
+    fixture.backend.shown = world.shown();
+    CHECK(fixture.body_of(drives + "/e0s5")["HotspareType"] == "Dedicated");
+    CHECK(fixture.body_of(drives + "/e0s5")["Status"]["State"] == "StandbySpare");
+    CHECK(fixture.body_of(drives + "/e0s6")["HotspareType"] == "Global");
+    CHECK(fixture.body_of(drives + "/e0s0")["HotspareType"] == "None");
+    CHECK(fixture.body_of(volumes + "/1")["Links"]["DedicatedSpareDrives"] ==
+          json::array({{{"@odata.id", drives + "/e0s5"}}}));
+    act("e0s6", "DeleteSpare", json::object());
+    CHECK(world.drive("e0s6").state == DriveState::unconfigured);
+    act("e0s7", "SetState", {{"State", "JBOD"}});
+    CHECK(world.drive("e0s7").state == DriveState::jbod);
+    act("e0s7", "SetState", {{"State", "Unconfigured"}, {"Force", true}});
+    CHECK(world.drive("e0s7").state == DriveState::unconfigured);
+    act("e0s1", "SetState", {{"State", "Offline"}});
+    act("e0s1", "SetState", {{"State", "Missing"}});
+    CHECK(world.vd().members.at(1).drive.empty());
+}
+
+TEST_CASE("redfish: coercion, and foreign groups that are not what the client saw") {
+    test::ControllerWorld world;
+    REQUIRE(world.controller->create_vd(test::raid5({0, 1, 2, 3})));
+    world.settle();
+    Fixture fixture;
+    const auto action = storage + "/Actions/Oem/PerchStorage.";
+    REQUIRE(fixture.ask("POST", action + "SetCoercion", R"({"Coercion": "128M"})").status == 202);
+    REQUIRE(fixture.backend.operations.back()(*world.controller));
+    CHECK(world.shown().coercion == "128M");
+    for (const auto* name : {"ImportForeign", "ClearForeign"}) {
+        INFO(name);
+        for (const auto* groups : {"[0]", R"([{"Id": 0, "History": "x", "OriginalGroup": 1}])"}) {
+            const auto body = fmt::format(R"({{"Groups": {}}})", groups);
+            REQUIRE(fixture.ask("POST", action + name, body).status == 202);
+            const auto done = fixture.backend.operations.back()(*world.controller);
+            REQUIRE_FALSE(done);
+            CHECK(done.error().code == Errc::not_found);
+        }
+    }
+    CHECK(world.shown().vds.size() == 1);
+    // Foreign groups are shown where a client finds the numbers and what they mean.
+    fixture.backend.shown = cli::test::spans_snapshot();
+    const auto oem = fixture.body_of(storage)["Oem"]["Perch"];
+    CHECK(oem["Coercion"] == "128M");
+    REQUIRE(oem["ForeignGroups"].size() == 2);
+    CHECK(oem["ForeignGroups"][0]["OriginalGroup"] == 4);
+    CHECK(oem["ForeignGroups"][0]["Volumes"][0]["NameAfterImport"] == "one-2");
+    CHECK(oem["ForeignGroups"][0]["Drives"][0]["@odata.id"] == drives + "/e0s9");
+}
+
+TEST_CASE("redfish: actions of a drive do what they say") {
+    test::ControllerWorld world;
+    REQUIRE(world.controller->create_vd(test::raid5({0, 1, 2, 3})));
+    world.settle();
+    Fixture fixture;
+    const auto act = [&](const std::string& drive, const std::string& action, const json& body) {
+        const auto response = fixture.ask(
+            "POST", drives + "/" + drive + "/Actions/Oem/PerchDrive." + action, body.dump());
+        REQUIRE(response.status == 202);
+        const auto done = fixture.backend.operations.back()(*world.controller);
+        INFO(action << ": " << (done ? "" : done.error().message));
         REQUIRE(done);
         CHECK(done->empty());
     };
@@ -398,15 +609,18 @@ TEST_CASE("redfish: actions of a drive do what they say") {
     CHECK(world.vd().members.at(1).drive == "e0s6");
 }
 
-TEST_CASE("redfish: the actions that a drive offers exist") {
+TEST_CASE("redfish: the actions that resources offer exist") {
     Fixture fixture;
-    const auto drive = fixture.body_of(drives + "/e0s0");
-    CHECK(drive["Actions"]["Oem"].size() == 4);
-    for (const auto& [name, action] : drive["Actions"]["Oem"].items()) {
-        INFO(name);
-        const auto target = action["target"].get<std::string>();
-        CHECK(fixture.ask("POST", target, "{}").status != 404);
+    std::size_t count = 0;
+    for (const auto& uri : {drives + "/e0s0", volumes + "/1", storage}) {
+        for (const auto& target : targets_of(fixture.body_of(uri)["Actions"])) {
+            INFO(target);
+            const auto status = fixture.ask("POST", target, "{}").status;
+            CHECK((status == 202 || status == 400));
+            ++count;
+        }
     }
+    CHECK(count == 6 + 4 + 3);
 }
 
 TEST_CASE("redfish: deleting a VD") {
@@ -452,10 +666,24 @@ TEST_CASE("redfish: what monitoring reads of volumes and drives") {
     CHECK(volume["Status"] == json::parse(R"({"State": "Enabled", "Health": "Warning"})"));
     CHECK(volume["Links"]["Drives"].size() == 4);
     CHECK(volume["Operations"].empty());
+    CHECK(volume["MediaSpanCount"] == 1);
+    CHECK(volume["Oem"]["Perch"]["State"] == "Degraded");
     vd.operation = Operation{OperationKind::rebuild, 41.7, 60, 0};
     volume = fixture.body_of(volumes + "/1");
     CHECK(volume["Operations"][0]["Operation"] == "Rebuild");
     CHECK(volume["Operations"][0]["PercentageComplete"] == 41);
+    for (const auto& [kind, word] : {std::pair{OperationKind::check, "CheckConsistency"},
+                                     std::pair{OperationKind::init, "Initialize"},
+                                     std::pair{OperationKind::resync, "Initialize"}}) {
+        vd.operation->kind = kind;
+        CHECK(fixture.body_of(volumes + "/1")["Operations"][0]["Operation"] == word);
+        CHECK(fixture.body_of(volumes + "/1")["Operations"][0]["OperationName"] == to_string(kind));
+    }
+    vd.operation.reset();
+    vd.state = VdState::partially_degraded;
+    CHECK(fixture.body_of(volumes + "/1")["Status"] ==
+          json::parse(R"({"State": "Enabled", "Health": "Warning"})"));
+    CHECK(fixture.body_of(storage)["Status"]["Health"] == "Warning");
     vd.state = VdState::offline;
     CHECK(fixture.body_of(volumes + "/1")["Status"]["Health"] == "Critical");
     CHECK(fixture.body_of(storage)["Status"]["Health"] == "Critical");
@@ -470,6 +698,32 @@ TEST_CASE("redfish: what monitoring reads of volumes and drives") {
     const auto worn = fixture.body_of(drives + "/e0s0");
     CHECK(worn["PredictedMediaLifeLeftPercent"] == 99);
     CHECK(worn["FailurePredicted"] == false);
+}
+
+TEST_CASE("redfish: what a row of each level holds") {
+    Fixture fixture;
+    fixture.backend.shown = cli::test::spans_snapshot();
+    auto& vd = fixture.backend.shown.vds[0];
+    const auto shown = [&](const std::string& level, int members, int per_span) {
+        vd.level = level;
+        vd.per_span = per_span;
+        vd.members.resize(static_cast<std::size_t>(members));
+        const auto body = fixture.body_of(volumes + "/1");
+        CHECK(body["RAIDType"] == level);
+        return std::pair(body["OptimumIOSizeBytes"].get<std::uint64_t>() / (64 * KiB),
+                         body["MediaSpanCount"].get<int>());
+    };
+    CHECK(shown("RAID0", 4, 4) == std::pair(std::uint64_t{4}, 1));
+    CHECK(shown("RAID1", 3, 3) == std::pair(std::uint64_t{1}, 1));
+    CHECK(shown("RAID10", 6, 2) == std::pair(std::uint64_t{3}, 3));
+    CHECK(shown("RAID5", 5, 5) == std::pair(std::uint64_t{4}, 1));
+    CHECK(shown("RAID6", 5, 5) == std::pair(std::uint64_t{3}, 1));
+    CHECK(shown("RAID50", 6, 3) == std::pair(std::uint64_t{4}, 2));
+    CHECK(shown("RAID60", 8, 4) == std::pair(std::uint64_t{4}, 2));
+    // An empty place is no link; a level of a newer version is shown as it is.
+    vd.level = "RAID77";
+    CHECK_FALSE(fixture.body_of(volumes + "/1").contains("OptimumIOSizeBytes"));
+    CHECK(fixture.body_of(volumes + "/2")["Links"]["Drives"].size() == 3);
 }
 
 TEST_CASE("redfish: text that is no UTF-8 is shown somehow, and stops nothing") {

@@ -108,6 +108,7 @@ int assemble(const Options& options) {
     auto policy = perch::ControllerPolicy::from_kernel_command_line();
     policy.degraded_wait_seconds = options.wait_seconds;
     policy.start_degraded = policy.start_degraded && options.wait_seconds > 0;
+    policy.only_writer = false;
     perch::Controller controller(drives, engine, events, perch::Clock::system(), policy);
     const auto waiting = options.wait_seconds > 0;
     const auto deadline = Clock::now() + std::chrono::seconds(waiting ? longest_wait_seconds : 0);
@@ -120,6 +121,12 @@ int assemble(const Options& options) {
             if (!lock) {
                 fmt::print(stderr, "perch-assemble: {}\n", lock.error().message);
                 return 1;
+            }
+            // It sees the drives itself, and must be the only one to write configurations.
+            if (perch::ControllerLock::is_held(options.run_directory, "perchd.lock")) {
+                fmt::print(stderr,
+                           "perch-assemble: perchd runs; it starts what is to be started\n");
+                return 0;
             }
             if (!started) {
                 if (const auto done = controller.start(); !done) {

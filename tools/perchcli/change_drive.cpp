@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <functional>
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
-#include "confirm.hpp"
-#include "follow.hpp"
+#include "change.hpp"
 #include "handlers.hpp"
+#include "layout/raid_level.hpp"
 #include "rows.hpp"
-#include "selection.hpp"
 
 namespace perch::cli {
 
@@ -15,15 +13,57 @@ namespace {
 /// A change of drives: what it is called and what perchd is asked for.
 struct DriveChange {
     std::string name;    ///< "Set PD Offline": the description is this and " Succeeded."
-    std::string action;  ///< "PerchDrive.SetState"
-    nlohmann::json body;
-    bool ask = false;    ///< redundancy is lost: confirm
+    std::string action;  ///< "SetState"
+    nlohmann::json body = nlohmann::json::object();
     bool watch = false;  ///< follow the rebuild that it begins
 };
 
+/// What the VDs of the drive's group survive now.
+std::vector<Block> protection_of(const Snapshot& snapshot, const std::string& drive_id) {
+    const auto* drive = find_drive(snapshot, drive_id);
+    Vds vds;
+    for (const auto* vd : all_vds(snapshot)) {
+        if (drive != nullptr && drive->group == vd->group) {
+            vds.push_back(vd);
+        }
+    }
+    if (vds.empty()) {
+        return {};
+    }
+    return {{vd_notes(vds)}};
+}
+
+ChangePlan plan_of(const DriveChange& wanted, const Drives& drives) {
+    ChangePlan plan{drive_outcomes(), wanted.name + " Succeeded.", wanted.name + " Failed."};
+    for (const auto* drive : drives) {
+        Change one{drive_cells(*drive), "POST",
+                   fmt::format("{}/Actions/Oem/PerchDrive.{}", drive_uri(*drive), wanted.action),
+                   wanted.body, std::nullopt};
+        if (wanted.watch) {
+            one.watched = rebuild_of(*drive);
+            one.afterwards = [id = drive->id](const Snapshot& after) {
+                return protection_of(after, id);
+            };
+        }
+        plan.changes.push_back(std::move(one));
+    }
+    return plan;
+}
+
+Reply run_change(Session& session, const Invocation& invocation, const DriveChange& wanted) {
+    return change_drives(session, invocation,
+                         [&](const Snapshot&, const Drives& drives) -> Result<ChangePlan> {
+                             return plan_of(wanted, drives);
+                         });
+}
+
+std::string drive_fact(const Drive& drive) {
+    return fmt::format("  {} (SN {}, {})", slot_text(drive), drive.serial, drive.model);
+}
+
 /// What the user should know before a drive goes offline.
 std::string offline_fact(const Snapshot& snapshot, const Drive& drive) {
-    auto fact = fmt::format("  {} (SN {}, {})", slot_text(drive), drive.serial, drive.model);
+    auto fact = drive_fact(drive);
     for (const auto& vd : snapshot.vds) {
         for (const auto& member : vd.members) {
             if (member.drive == drive.id) {
@@ -36,126 +76,132 @@ std::string offline_fact(const Snapshot& snapshot, const Drive& drive) {
     return fact;
 }
 
-class DriveChanger {
-  public:
-    DriveChanger(Session& session, const Invocation& invocation, const DriveChange& wanted)
-        : session_(session), invocation_(invocation), wanted_(wanted) {}
-
-    Reply run() {
-        const auto snapshot = session_.connection.snapshot();
-        if (!snapshot) {
-            return failure_reply(snapshot.error());
-        }
-        const auto selection = select_drives_to_change(*snapshot, invocation_.path);
-        if (!selection) {
-            return failure_reply(selection.error());
-        }
-        reply_.description_is_final = true;
-        // Nothing is changed when one of the names is wrong: the user may mean something else.
-        for (const auto& slot : selection->missing) {
-            add_failure(slot, "-", "CLI", {Errc::not_found, "Drive not found"});
-        }
-        if (selection->found.empty() && selection->missing.empty()) {
-            return failure_reply({Errc::not_found, "No PD found."});
-        }
-        if (!selection->missing.empty()) {
-            return finish("No PD found.");
-        }
-        if (const auto confirmed = ask(*snapshot, selection->found); !confirmed) {
-            for (const auto* drive : selection->found) {
-                add_failure(*drive, "CLI", confirmed.error());
-            }
-            return finish(wanted_.name + " Failed.");
-        }
-        for (const auto* drive : selection->found) {
-            apply(*drive);
-        }
-        return finish(wanted_.name + (reply_.error ? " Failed." : " Succeeded."));
+/// What would be erased with the drive; nothing for a drive that carries no data of anybody.
+std::string data_on(const Drive& drive) {
+    if (drive.state == DriveState::foreign) {
+        return "a foreign configuration of Perch, with its VDs";
     }
+    return drive.content;
+}
 
-  private:
-    Result<void> ask(const Snapshot& snapshot, const Drives& drives) {
-        if (!wanted_.ask) {
-            return {};
-        }
-        std::vector<std::string> facts{"This takes redundancy away:"};
-        for (const auto* drive : drives) {
-            facts.push_back(offline_fact(snapshot, *drive));
-        }
-        return confirm(session_, invocation_, facts);
-    }
-    void apply(const Drive& drive) {
-        const auto target = fmt::format("/redfish/v1/Systems/1/Storage/c0/Drives/{}/Actions/Oem/{}",
-                                        drive.id, wanted_.action);
-        const auto outcome = change(session_, "POST", target, wanted_.body);
-        if (!outcome) {
-            add_failure(drive, "Perch", outcome.error());
-            return;
-        }
-        if (wanted_.watch) {
-            const auto end = watch_rebuild(session_, drive.id);
-            if (!end) {
-                add_failure(drive, "Perch", end.error());
-                return;
-            }
-            for (const auto& vd : end->vds) {
-                if (vd.group == find_drive(*end, drive.id)->group) {
-                    reply_.blocks.push_back({vd_notes({&vd})});
+/// To unconfigured or to JBOD: both leave the drive blank, so a person decides about data on it.
+Reply blank_drives(Session& session, const Invocation& invocation, const std::string& name,
+                   const std::string& state) {
+    return change_drives(
+        session, invocation, [&](const Snapshot&, const Drives& drives) -> Result<ChangePlan> {
+            auto plan = plan_of({name, "SetState", {{"State", state}}, false}, drives);
+            std::vector<std::string> facts;
+            for (std::size_t i = 0; i < drives.size(); ++i) {
+                const bool is_so = drives[i]->state == DriveState::jbod && state == "JBOD";
+                const auto data = is_so ? std::string() : data_on(*drives[i]);
+                // Perchd looks again; force reaches it only where a person said yes to data.
+                plan.changes[i].body["Force"] = invocation.has("force") || !data.empty();
+                if (!data.empty()) {
+                    facts.push_back(fmt::format("{}: {}", drive_fact(*drives[i]), data));
                 }
             }
-        }
-        outcomes_.success(drive);
-    }
-    void add_failure(const Drive& drive, std::string_view type, const Error& error) {
-        add_failure(slot_text(drive), std::int64_t{drive.pid}, type, error);
-    }
-    void add_failure(std::string slot, Value pid, std::string_view type, const Error& error) {
-        outcomes_.failure(std::move(slot), std::move(pid), type, error);
-        reply_.error = reply_.error ? reply_.error : error;
-    }
-    Reply finish(std::string description) {
-        reply_.description = std::move(description);
-        if (reply_.error) {
-            reply_.detailed_status = outcomes_.table();
-        }
-        return std::move(reply_);
-    }
+            if (!facts.empty()) {
+                facts.insert(facts.begin(), "This erases for ever what is on these drives:");
+                plan.facts = std::move(facts);
+            }
+            return plan;
+        });
+}
 
-    Session& session_;
-    const Invocation& invocation_;
-    const DriveChange& wanted_;
-    Reply reply_;
-    DriveOutcomes outcomes_;
-};
-
-Reply run_change(Session& session, const Invocation& invocation, const DriveChange& wanted) {
-    return DriveChanger(session, invocation, wanted).run();
+/// The drive groups of dgs=, each of them there and with redundancy to spare for.
+Result<std::vector<int>> spare_groups(const Snapshot& snapshot, const std::string& text) {
+    const auto wanted = parse_ids(text, "");
+    if (!wanted) {
+        return tl::make_unexpected(wanted.error());
+    }
+    std::vector<int> groups;
+    for (const auto* group : all_groups(snapshot)) {
+        if (!wanted->contains(group->id)) {
+            continue;
+        }
+        const auto level = parse_raid_level(group->level);
+        if (level && !is_redundant(*level)) {
+            return fail(Errc::invalid_argument,
+                        "Drive group {} is {}: a spare could not take over anything there.",
+                        group->id, group->level);
+        }
+        groups.push_back(group->id);
+    }
+    for (const int id : wanted->singles()) {
+        if (std::find(groups.begin(), groups.end(), id) == groups.end()) {
+            return fail(Errc::not_found, "There is no drive group {}.", id);
+        }
+    }
+    if (groups.empty()) {
+        return fail(Errc::not_found, "There is no such drive group.");
+    }
+    return groups;
 }
 
 }  // namespace
 
 Reply set_offline(Session& session, const Invocation& invocation) {
-    return run_change(
+    return change_drives(
         session, invocation,
-        {"Set PD Offline", "PerchDrive.SetState", {{"State", "Offline"}}, true, false});
+        [&](const Snapshot& snapshot, const Drives& drives) -> Result<ChangePlan> {
+            auto plan =
+                plan_of({"Set PD Offline", "SetState", {{"State", "Offline"}}, false}, drives);
+            plan.facts = {"This takes redundancy away:"};
+            for (const auto* drive : drives) {
+                plan.facts.push_back(offline_fact(snapshot, *drive));
+            }
+            return plan;
+        });
 }
 
 Reply set_online(Session& session, const Invocation& invocation) {
-    return run_change(
+    return run_change(session, invocation,
+                      {"Set PD Online", "SetState", {{"State", "Online"}}, false});
+}
+
+Reply set_missing(Session& session, const Invocation& invocation) {
+    return run_change(session, invocation,
+                      {"Set PD Missing", "SetState", {{"State", "Missing"}}, false});
+}
+
+Reply set_unconfigured(Session& session, const Invocation& invocation) {
+    return blank_drives(session, invocation, "Set PD UConf", "Unconfigured");
+}
+
+Reply set_jbod(Session& session, const Invocation& invocation) {
+    return blank_drives(session, invocation, "Set PD JBOD", "JBOD");
+}
+
+Reply add_spare(Session& session, const Invocation& invocation) {
+    return change_drives(
         session, invocation,
-        {"Set PD Online", "PerchDrive.SetState", {{"State", "Online"}}, false, false});
+        [&](const Snapshot& snapshot, const Drives& drives) -> Result<ChangePlan> {
+            auto body = nlohmann::json::object();
+            if (invocation.has("dgs")) {
+                const auto groups = spare_groups(snapshot, invocation.value("dgs"));
+                if (!groups) {
+                    return tl::make_unexpected(groups.error());
+                }
+                body["DriveGroups"] = *groups;
+            }
+            return plan_of({"Add Hot Spare", "AddSpare", std::move(body), false}, drives);
+        });
+}
+
+Reply delete_spare(Session& session, const Invocation& invocation) {
+    return run_change(session, invocation,
+                      {"Delete Hot Spare", "DeleteSpare", nlohmann::json::object(), false});
 }
 
 Reply start_rebuild(Session& session, const Invocation& invocation) {
-    return run_change(session, invocation,
-                      {"Start PD Rebuild", "PerchDrive.StartRebuild", nlohmann::json::object(),
-                       false, invocation.has("watch")});
+    return run_change(
+        session, invocation,
+        {"Start PD Rebuild", "StartRebuild", nlohmann::json::object(), invocation.has("watch")});
 }
 
 Reply stop_rebuild(Session& session, const Invocation& invocation) {
-    return run_change(
-        session, invocation,
-        {"Stop PD Rebuild", "PerchDrive.StopRebuild", nlohmann::json::object(), false, false});
+    return run_change(session, invocation,
+                      {"Stop PD Rebuild", "StopRebuild", nlohmann::json::object(), false});
 }
 
 Reply insert_drive(Session& session, const Invocation& invocation) {
@@ -164,12 +210,11 @@ Reply insert_drive(Session& session, const Invocation& invocation) {
     };
     return run_change(session, invocation,
                       {"Insert PD",
-                       "PerchDrive.InsertMember",
+                       "InsertMember",
                        {{"DriveGroup", number("dg")},
                         {"Array", number("array")},
                         {"Row", number("row")},
                         {"Force", invocation.has("force")}},
-                       false,
                        invocation.has("watch")});
 }
 

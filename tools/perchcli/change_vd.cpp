@@ -1,61 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <nlohmann/json.hpp>
-
-#include "confirm.hpp"
-#include "follow.hpp"
+#include "change.hpp"
 #include "handlers.hpp"
 #include "rows.hpp"
-#include "selection.hpp"
 #include "util/units.hpp"
 
 namespace perch::cli {
 
 namespace {
 
-constexpr const char* volumes_uri = "/redfish/v1/Systems/1/Storage/c0/Volumes";
-constexpr const char* drives_uri = "/redfish/v1/Systems/1/Storage/c0/Drives";
-
-/// The number at the end of ".../Volumes/7".
-std::optional<int> volume_id(const std::string& uri) {
-    return parse_number(std::string_view(uri).substr(uri.rfind('/') + 1));
-}
-
-nlohmann::json create_body(const Invocation& invocation, const Drives& drives) {
-    nlohmann::json body{{"RAIDType", "RAID5"}};
-    if (invocation.has("name")) {
-        body["Name"] = invocation.value("name");
-    }
-    if (invocation.has("strip")) {
-        body["StripSizeBytes"] = *parse_strip(invocation.value("strip"));
-    }
-    auto links = nlohmann::json::array();
-    for (const auto* drive : drives) {
-        links.push_back({{"@odata.id", fmt::format("{}/{}", drives_uri, drive->id)}});
-    }
-    body["Links"]["Drives"] = std::move(links);
-    if (invocation.has("force")) {
-        body["Oem"]["Perch"]["Force"] = true;
-    }
-    return body;
-}
-
-Table created_table(std::optional<int> id, const VirtualDrive* vd) {
-    return {"VD Information",
-            {{"VDID", Align::number},
-             {"VDSize", Align::right},
-             {"Status"},
-             {"ErrType"},
-             {"ErrCd"},
-             {"Msg"}},
-            {{number_or_dash(id), vd == nullptr ? "-" : format_size(vd->size_bytes), "Success", "-",
-              "-", "-"}},
-            false,
-            {}};
-}
-
 /// "v1 (data): RAID5, 11.250 GiB; used by: nothing"
-std::string deletion_fact(const VirtualDrive& vd) {
-    auto fact = fmt::format("{}: {}, {}; used by: {}", vd_text(vd), vd.level,
+std::string loss_fact(const VirtualDrive& vd) {
+    auto fact = fmt::format("  {}: {}, {}; used by: {}", vd_text(vd), vd.level,
                             format_size(vd.size_bytes), users_text(vd));
     if (!vd.users.empty()) {
         fact += " (perchd will refuse until that has ended)";
@@ -63,78 +18,140 @@ std::string deletion_fact(const VirtualDrive& vd) {
     return fact;
 }
 
-}  // namespace
-
-Reply add_vd(Session& session, const Invocation& invocation) {
-    const auto snapshot = session.connection.snapshot();
-    if (!snapshot) {
-        return failure_reply(snapshot.error());
+std::vector<std::string> loss_facts(std::string head, const Vds& vds) {
+    std::vector<std::string> facts{std::move(head)};
+    for (const auto* vd : vds) {
+        facts.push_back(loss_fact(*vd));
     }
-    const auto drives = select_drive_list(*snapshot, invocation.value("drives"));
-    if (!drives) {
-        return failure_reply(drives.error());
-    }
-    const auto outcome = change(session, "POST", volumes_uri, create_body(invocation, *drives));
-    if (!outcome) {
-        return failure_reply(outcome.error());
-    }
-    const auto id = volume_id(outcome->task.target);
-    const auto* vd = id ? find_vd(outcome->snapshot, *id) : nullptr;
-    Reply reply;
-    reply.description = "Add VD succeeded.";
-    reply.blocks = {{created_table(id, vd)}};
-    if (vd != nullptr) {
-        reply.blocks.push_back({Pair{"Device", vd->device.empty() ? "-" : vd->device}});
-        reply.blocks.push_back({vd_notes({vd})});
-    }
-    return reply;
+    return facts;
 }
 
+/// An operation on VDs: how the dialect calls it and what starts or stops it.
+struct VdOperation {
+    std::string verb;       ///< "Start"
+    std::string operation;  ///< "INIT"
+    std::string action;     ///< "Volume.Initialize"
+    nlohmann::json body;    ///< of the request
+    bool watch = false;     ///< follow it
+    OperationKind kind = OperationKind::init;
+};
+
+/// What is to be said of a VD after an operation on it.
+std::vector<Block> state_of(const Snapshot& snapshot, int id, OperationKind kind) {
+    const auto* vd = find_vd(snapshot, id);
+    if (vd == nullptr) {
+        return {};
+    }
+    if (kind == OperationKind::check) {
+        return {{check_notes({vd})}};
+    }
+    return {{vd_notes({vd})}};
+}
+
+Result<ChangePlan> plan_of(const VdOperation& wanted, const Vds& vds) {
+    const auto name = fmt::format("{} {} Operation ", wanted.verb, wanted.operation);
+    ChangePlan plan{Outcomes({{"VD", Align::number}, {"Operation"}}, "Failed"), name + "Success",
+                    name + "Failed"};
+    for (const auto* vd : vds) {
+        Change one{{std::int64_t{vd->id}, wanted.operation},
+                   "POST",
+                   fmt::format("{}/Actions/{}", vd_uri(*vd), wanted.action),
+                   wanted.body,
+                   std::nullopt};
+        if (wanted.watch) {
+            one.watched = operation_of(*vd, wanted.kind);
+            one.afterwards = [id = vd->id, kind = wanted.kind](const Snapshot& after) {
+                return state_of(after, id, kind);
+            };
+        }
+        plan.changes.push_back(std::move(one));
+    }
+    return plan;
+}
+
+Reply run_operation(Session& session, const Invocation& invocation, const VdOperation& wanted) {
+    return change_vds(session, invocation, "None",
+                      [&](const Snapshot&, const Vds& vds) -> Result<ChangePlan> {
+                          return plan_of(wanted, vds);
+                      });
+}
+
+}  // namespace
+
 Reply delete_vd(Session& session, const Invocation& invocation) {
-    const auto snapshot = session.connection.snapshot();
-    if (!snapshot) {
-        return failure_reply(snapshot.error());
-    }
-    const auto selection = select_vds(*snapshot, invocation.path);
-    Reply reply;
-    reply.description_is_final = true;
-    VdOutcomes outcomes;
-    const auto add_failure = [&](int id, std::string_view type, const Error& error) {
-        outcomes.failure(id, type, error);
-        reply.error = reply.error ? reply.error : error;
-    };
-    // Nothing is deleted when one of the names is wrong: the user may mean something else.
-    for (const int id : selection.missing) {
-        add_failure(id, "CLI", {Errc::not_found, "Invalid VD number"});
-    }
-    if (selection.found.empty() && selection.missing.empty()) {
-        return failure_reply({Errc::not_found, "There is no such VD."});
-    }
-    if (!reply.error) {
-        std::vector<std::string> facts{"This deletes for ever, with all data on it:"};
-        for (const auto* vd : selection.found) {
-            facts.push_back("  " + deletion_fact(*vd));
-        }
-        const auto confirmed = confirm(session, invocation, facts);
-        for (const auto* vd : selection.found) {
-            if (!confirmed) {
-                add_failure(vd->id, "CLI", confirmed.error());
-                continue;
+    return change_vds(
+        session, invocation, "Delete VD failed",
+        [](const Snapshot&, const Vds& vds) -> Result<ChangePlan> {
+            ChangePlan plan{vd_outcomes(), "Delete VD succeeded", "Delete VD failed"};
+            for (const auto* vd : vds) {
+                plan.changes.push_back(
+                    {{std::int64_t{vd->id}}, "DELETE", vd_uri(*vd), nullptr, std::nullopt});
             }
-            const auto outcome =
-                change(session, "DELETE", fmt::format("{}/{}", volumes_uri, vd->id), nullptr);
-            if (outcome) {
-                outcomes.success(vd->id);
-            } else {
-                add_failure(vd->id, "Perch", outcome.error());
+            plan.facts = loss_facts("This deletes for ever, with all data on it:", vds);
+            return plan;
+        });
+}
+
+Reply set_vd(Session& session, const Invocation& invocation) {
+    return change_vds(
+        session, invocation, "None",
+        [&](const Snapshot& snapshot, const Vds& vds) -> Result<ChangePlan> {
+            const auto name = invocation.value("name");
+            if (vds.size() > 1) {
+                return fail(Errc::invalid_argument,
+                            "{} VDs cannot have one name; rename them one by one.", vds.size());
             }
-        }
-    }
-    reply.description = reply.error ? "Delete VD failed" : "Delete VD succeeded";
-    if (reply.error) {
-        reply.detailed_status = outcomes.table();
-    }
-    return reply;
+            for (const auto& other : snapshot.vds) {
+                if (other.name == name && other.id != vds.front()->id) {
+                    return fail(Errc::invalid_argument, "{} has that name already.",
+                                vd_text(other));
+                }
+            }
+            ChangePlan plan{Outcomes({{"VD", Align::number}, {"Property"}, {"Value"}}, "Failed"),
+                            "None", "None"};
+            plan.list_successes = true;
+            plan.changes.push_back({{std::int64_t{vds.front()->id}, "Name", name},
+                                    "PATCH",
+                                    vd_uri(*vds.front()),
+                                    {{"Name", name}},
+                                    std::nullopt});
+            return plan;
+        });
+}
+
+Reply start_init(Session& session, const Invocation& invocation) {
+    const bool full = invocation.has("full");
+    return change_vds(session, invocation, "None",
+                      [&](const Snapshot&, const Vds& vds) -> Result<ChangePlan> {
+                          // A fast one has ended when perchd answers.
+                          auto plan = plan_of({"Start",
+                                               "INIT",
+                                               "Volume.Initialize",
+                                               {{"InitializeType", full ? "Slow" : "Fast"}},
+                                               full && invocation.has("watch"),
+                                               OperationKind::init},
+                                              vds);
+                          plan->facts = loss_facts("This erases all data on:", vds);
+                          return plan;
+                      });
+}
+
+Reply stop_init(Session& session, const Invocation& invocation) {
+    return run_operation(session, invocation,
+                         {"Stop", "INIT", "Oem/PerchVolume.StopInitialize",
+                          nlohmann::json::object(), false, OperationKind::init});
+}
+
+Reply start_check(Session& session, const Invocation& invocation) {
+    return run_operation(session, invocation,
+                         {"Start", "CC", "Volume.CheckConsistency", nlohmann::json::object(),
+                          invocation.has("watch"), OperationKind::check});
+}
+
+Reply stop_check(Session& session, const Invocation& invocation) {
+    return run_operation(session, invocation,
+                         {"Stop", "CC", "Oem/PerchVolume.StopCheckConsistency",
+                          nlohmann::json::object(), false, OperationKind::check});
 }
 
 }  // namespace perch::cli

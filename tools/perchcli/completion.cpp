@@ -53,10 +53,16 @@ void add_objects(Candidates& candidates, Connection& connection) {
                 for (const auto* vd : all_vds(*snapshot)) {
                     add('v', std::to_string(vd->id));
                 }
+                for (const auto* group : all_groups(*snapshot)) {
+                    add('d', std::to_string(group->id));
+                }
+                for (const auto* group : all_foreign(*snapshot)) {
+                    add('f', std::to_string(group->id));
+                }
             }
-            add('e', "all");
-            add('s', "all");
-            add('v', "all");
+            for (const char letter : {'e', 's', 'v', 'd', 'f'}) {
+                add(letter, "all");
+            }
             break;
         case PathKind::enclosure:
             if (snapshot) {
@@ -70,26 +76,56 @@ void add_objects(Candidates& candidates, Connection& connection) {
             break;
         case PathKind::drive:
         case PathKind::vd:
+        case PathKind::group:
+        case PathKind::foreign:
             break;
     }
 }
 
-/// Completes "drives=0:1,": drives that no one uses and that are not in the list yet.
-void add_drive_list(Candidates& candidates, Connection& connection) {
+/// Completes the last item of a list in an option's value, such as "drives=0:1,", with items that
+/// are not in it yet.
+void add_list_items(Candidates& candidates, const std::vector<std::string>& items) {
     const auto& typed = candidates.typed();
     const auto base = typed.substr(0, typed.find_last_of("=,") + 1);
-    const auto snapshot = connection.snapshot();
-    if (!snapshot) {
-        return;
-    }
-    for (const auto* drive : all_drives(*snapshot)) {
-        const auto item = slot_text(*drive);
+    for (const auto& item : items) {
         const bool listed = (base + ",").find("=" + item + ",") != std::string::npos ||
                             base.find("," + item + ",") != std::string::npos;
-        if (drive->slot >= 0 && drive->state == DriveState::unconfigured && !listed) {
+        if (!listed) {
             candidates.add(base + item);
         }
     }
+}
+
+/// Drives that no one uses, and drive groups that a spare can be for.
+std::vector<std::string> free_drives(const Snapshot& snapshot) {
+    std::vector<std::string> items;
+    for (const auto* drive : all_drives(snapshot)) {
+        if (drive->slot >= 0 && drive->state == DriveState::unconfigured) {
+            items.push_back(slot_text(*drive));
+        }
+    }
+    return items;
+}
+
+std::vector<std::string> group_ids(const Snapshot& snapshot) {
+    std::vector<std::string> items;
+    for (const auto* group : all_groups(snapshot)) {
+        items.push_back(std::to_string(group->id));
+    }
+    return items;
+}
+
+/// Completes the value of an option whose values the model knows; false for another word.
+bool add_value(Candidates& candidates, Connection& connection) {
+    const auto name = lower(candidates.typed().substr(0, candidates.typed().find('=')));
+    const bool drives = name == "drives" || name == "spares";
+    if (candidates.typed().find('=') == std::string::npos || !(drives || name == "dgs")) {
+        return false;
+    }
+    if (const auto snapshot = connection.snapshot()) {
+        add_list_items(candidates, drives ? free_drives(*snapshot) : group_ids(*snapshot));
+    }
+    return true;
 }
 
 /// Completes verbs and options after the words that are already there.
@@ -106,12 +142,13 @@ void add_words(Candidates& candidates, PathKind kind, const std::vector<Word>& w
         const auto pattern = word_spellings(command);
         std::size_t count = 0;
         while (count < pattern.size() && count < words.size() &&
-               std::find(pattern[count].begin(), pattern[count].end(), lower(words[count].text)) !=
-                   pattern[count].end()) {
+               is_spelling(pattern[count], lower(words[count].text))) {
             ++count;
         }
         if (count == words.size() && count < pattern.size()) {
-            candidates.add(pattern[count].front());
+            for (const auto& spelling : pattern[count]) {
+                candidates.add(spelling.brief);
+            }
         }
         if (count == pattern.size()) {
             for (const auto& option : command.options) {
@@ -150,15 +187,13 @@ std::vector<std::string> complete(Connection& connection, const std::vector<std:
         if (tokens->empty()) {
             add_objects(candidates, connection);
         }
-    } else if (typed.rfind("drives=", 0) == 0) {
-        add_drive_list(candidates, connection);
-    } else {
+    } else if (!add_value(candidates, connection)) {
         if (!tokens->empty() && lower(tokens->front().text) == "help") {
             tokens->erase(tokens->begin());
             for (const auto& command : commands()) {
                 const auto pattern = word_spellings(command);
                 if (tokens->empty()) {
-                    candidates.add(pattern.front().front());
+                    candidates.add(pattern.front().front().brief);
                 }
             }
             return candidates.take();

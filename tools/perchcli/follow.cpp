@@ -12,7 +12,7 @@ namespace perch::cli {
 
 namespace {
 
-/// How many models may pass without the task or the rebuild being seen in them.
+/// How many models may pass without the task or the operation being seen in them.
 constexpr int patience = 3;
 
 const TaskInfo* find_task(const Snapshot& snapshot, std::uint64_t id) {
@@ -53,11 +53,47 @@ Result<Outcome> wait_for_task(Session& session, std::uint64_t id) {
     return tl::make_unexpected(while_waiting(snapshot.error()));
 }
 
-const Operation* rebuild_of(const Drive* drive) {
-    if (drive == nullptr || !drive->operation || drive->operation->kind != OperationKind::rebuild) {
-        return nullptr;
+bool runs(const std::optional<Operation>& operation, OperationKind kind) {
+    return operation && operation->kind == kind;
+}
+
+Sighting look_at_rebuild(const Snapshot& snapshot, const std::string& id) {
+    using Phase = Sighting::Phase;
+    const auto* drive = find_drive(snapshot, id);
+    if (drive == nullptr) {
+        return {Phase::failed, {}, "the drive is gone"};
     }
-    return &*drive->operation;
+    if (runs(drive->operation, OperationKind::rebuild)) {
+        return {Phase::running, drive->operation, {}};
+    }
+    switch (drive->status) {
+        case DriveStatus::online:
+            return {Phase::done, {}, {}};
+        case DriveStatus::rebuild:
+            return {Phase::pending, {}, {}};
+        default:
+            return {
+                Phase::failed, {}, fmt::format("the drive is {} now", to_string(drive->status))};
+    }
+}
+
+Sighting look_at_vd(const Snapshot& snapshot, int id, OperationKind kind) {
+    using Phase = Sighting::Phase;
+    const auto* vd = find_vd(snapshot, id);
+    if (vd == nullptr) {
+        return {Phase::failed, {}, "the VD is gone"};
+    }
+    if (runs(vd->operation, kind)) {
+        return {Phase::running, vd->operation, {}};
+    }
+    if (vd->state == VdState::offline) {
+        return {Phase::failed, {}, "the VD is Offline now"};
+    }
+    // A check that came to its end has counted; one that was stopped has not.
+    if (kind == OperationKind::check && !vd->mismatches) {
+        return {Phase::failed, {}, "it has no result"};
+    }
+    return {Phase::over, {}, {}};
 }
 
 /// The line that moves, or the lines that follow each other.
@@ -66,9 +102,8 @@ class ProgressWriter {
     explicit ProgressWriter(Session& session)
         : session_(session), moving_(session.terminal.moving_output() && !session.json) {}
 
-    void show(const Drive& drive, const Operation& operation) {
-        const auto line =
-            fmt::format("Rebuild of {} {}", slot_text(drive), progress_line(operation));
+    void show(const std::string& title, const Operation& operation) {
+        const auto line = title + " " + progress_line(operation);
         if (moving_) {
             session_.terminal.out("\r" + line + "\033[K");
             open_line_ = true;
@@ -133,26 +168,52 @@ std::string progress_line(const Operation& operation) {
     return line;
 }
 
-Result<Snapshot> watch_rebuild(Session& session, const std::string& drive_id) {
+Watched rebuild_of(const Drive& drive) {
+    return {"rebuild", "Rebuild of " + slot_text(drive),
+            [id = drive.id](const Snapshot& snapshot) { return look_at_rebuild(snapshot, id); }};
+}
+
+Watched operation_of(const VirtualDrive& vd, OperationKind kind) {
+    const std::string name = kind == OperationKind::init ? "initialization" : "check";
+    const auto title = kind == OperationKind::init ? "Initialization of " : "Check of ";
+    return {name, title + vd_text(vd), [id = vd.id, kind](const Snapshot& snapshot) {
+                return look_at_vd(snapshot, id, kind);
+            }};
+}
+
+Result<Snapshot> watch(Session& session, const Watched& watched) {
     ProgressWriter writer(session);
     auto snapshot = session.connection.snapshot();
     bool begun = false;
     for (int unseen = 0; snapshot;) {
-        const auto* drive = find_drive(*snapshot, drive_id);
-        const auto* operation = rebuild_of(drive);
-        if (operation != nullptr) {
-            begun = true;
-            writer.show(*drive, *operation);
-        } else if (drive != nullptr && drive->status == DriveStatus::online) {
-            writer.end();
-            return snapshot;
-        } else if (drive == nullptr || drive->status != DriveStatus::rebuild) {
-            // A rebuild that just began may not be in the model yet; one that was seen has ended.
-            if (begun || ++unseen > patience) {
+        const auto seen = watched.look(*snapshot);
+        // What just began may not be in the model yet; what was seen and is no more has ended.
+        const bool ended = begun || unseen >= patience;
+        switch (seen.phase) {
+            case Sighting::Phase::running:
+                begun = true;
+                writer.show(watched.title, *seen.operation);
+                break;
+            case Sighting::Phase::pending:
+                break;
+            case Sighting::Phase::done:
                 writer.end();
-                return fail(Errc::wrong_state, "The rebuild did not complete: the drive is {} now.",
-                            drive == nullptr ? "gone" : to_string(drive->status));
-            }
+                return snapshot;
+            case Sighting::Phase::over:
+                if (ended) {
+                    writer.end();
+                    return snapshot;
+                }
+                ++unseen;
+                break;
+            case Sighting::Phase::failed:
+                if (ended) {
+                    writer.end();
+                    return fail(Errc::wrong_state, "The {} did not complete: {}.", watched.name,
+                                seen.state);
+                }
+                ++unseen;
+                break;
         }
         snapshot = session.connection.snapshot(snapshot->generation);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Waiting: for a change that perchd accepted, and for a rebuild.
+// Waiting: for a change that perchd accepted, and for a long operation.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -22,8 +23,34 @@ Result<Outcome> change(Session& session, std::string_view method, std::string_vi
 /// "[##########----------]  50.0 %  1.200 GiB/s  3 Minutes left"
 std::string progress_line(const Operation& operation);
 
-/// Shows a drive's rebuild until it ends: one moving line on a terminal, else a line for every 5 %.
-/// The result is the model at the end, or why the rebuild did not complete.
-Result<Snapshot> watch_rebuild(Session& session, const std::string& drive_id);
+/// How a long operation stands in one model.
+struct Sighting {
+    enum class Phase {
+        running,  ///< with figures
+        pending,  ///< under way, no figures yet
+        done,     ///< ended, and well
+        over,     ///< not there: ended, or not begun yet
+        failed,   ///< not there, and the state is not that of a good end
+    };
+    Phase phase = Phase::over;
+    std::optional<Operation> operation;  ///< when running
+    std::string state;                   ///< when failed: "the drive is Missing now"
+};
+
+/// A long operation that can be followed.
+struct Watched {
+    std::string name;   ///< "rebuild"
+    std::string title;  ///< "Rebuild of 0:3"
+    std::function<Sighting(const Snapshot&)> look;
+};
+
+/// The rebuild onto a drive.
+Watched rebuild_of(const Drive& drive);
+/// The operation of that kind on a VD.
+Watched operation_of(const VirtualDrive& vd, OperationKind kind);
+
+/// Shows an operation until it ends: one moving line on a terminal, else a line for every 5 %.
+/// The result is the model at the end, or why it did not complete.
+Result<Snapshot> watch(Session& session, const Watched& watched);
 
 }  // namespace perch::cli

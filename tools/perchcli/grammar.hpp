@@ -34,12 +34,14 @@ struct Option {
 
 struct Command {
     PathKind path = PathKind::none;
-    std::string_view words;  ///< "add vd r5|raid5": blanks separate, '|' gives spellings
-    std::vector<Option> options;
-    std::string_view summary;
-    std::string_view help;     ///< a paragraph more, may be empty
-    std::string_view example;  ///< without the program's name; parses (a test proves it)
-    bool destructive = false;  ///< asks on a terminal unless force is given
+    /// "add vd r[aid]0|r[aid]1": blanks separate words, '|' the alternatives of one; letters in
+    /// brackets may be left out.
+    std::string_view words = {};
+    std::vector<Option> options = {};
+    std::string_view summary = {};
+    std::string_view help = {};     ///< a paragraph more, may be empty
+    std::string_view example = {};  ///< without the program's name; parses (a test proves it)
+    bool destructive = false;       ///< asks on a terminal unless force is given
     Handler handler = nullptr;
 };
 
@@ -47,6 +49,7 @@ struct Command {
 struct Invocation {
     const Command* command = nullptr;
     ObjectPath path;
+    std::vector<std::string> words;  ///< the command's words as they were given, in lower case
     std::map<std::string, std::string, std::less<>> options;
 
     [[nodiscard]] bool has(std::string_view name) const;
@@ -57,9 +60,16 @@ struct Invocation {
 /// All commands, in the order help prints them.
 const std::vector<Command>& commands();
 
-/// The spellings of each word: {{"add"}, {"vd"}, {"r5", "raid5"}}.
-std::vector<std::vector<std::string>> word_spellings(const Command& command);
-/// "/cx add vd r5|raid5 drives=e:s|... [name=NAME] [force]", as help prints it.
+/// How a word may be written: one of these, each with its long form (equal when there is none).
+struct Spelling {
+    std::string brief;  ///< "del"
+    std::string full;   ///< "delete"
+};
+/// The spellings of each word: {{{"set", "set"}}, {{"r0", "raid0"}, {"r1", "raid1"}}}.
+std::vector<std::vector<Spelling>> word_spellings(const Command& command);
+/// Whether the word, in lower case, is one of them.
+bool is_spelling(const std::vector<Spelling>& spellings, std::string_view word);
+/// "/cx/vx del[ete] [force]", as help prints it.
 std::string usage(const Command& command);
 
 /// The options that every command takes.

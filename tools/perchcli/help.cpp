@@ -20,7 +20,7 @@ bool begins_with(const Command& command, const HelpRequest& request) {
         return false;
     }
     for (std::size_t i = 0; i < request.words.size() && i < pattern.size(); ++i) {
-        if (std::find(pattern[i].begin(), pattern[i].end(), request.words[i]) == pattern[i].end()) {
+        if (!is_spelling(pattern[i], request.words[i])) {
             return false;
         }
     }
@@ -45,11 +45,13 @@ std::string details(const Command& command) {
 }
 
 constexpr std::string_view objects_text =
-    "Objects: /c0, /c0/e0, /c0/e0/s3, /c0/s3, /c0/v1; lists and ranges /s0-3,7; all: /call /eall "
-    "/sall "
-    "/vall.\n"
+    "Objects: /c0 controller, /c0/e0 enclosure, /c0/e0/s3 or /c0/s3 drive, /c0/v1 VD, /c0/d0 drive "
+    "group,\n"
+    "  /c0/f0 foreign drive group; lists and ranges /s0-3,7; all: /call /eall /sall /vall /dall "
+    "/fall.\n"
     "After any command: J (JSON), nolog, page[=N] (accepted, without effect). Case does not "
-    "matter.\n";
+    "matter; letters in [] may be left out.\n"
+    "PERCH_SOCKET in the environment names the socket of another perchd.\n";
 
 std::string overview() {
     auto text = banner() + "\n";
@@ -167,7 +169,7 @@ Result<std::string> help_text(const HelpRequest& request) {
     std::set<std::string> verbs;
     for (const auto& command : commands()) {
         if (request.path == PathKind::none || request.path == command.path) {
-            verbs.insert(word_spellings(command).front().front());
+            verbs.insert(word_spellings(command).front().front().brief);
         }
     }
     return fail(Errc::syntax, "syntax error, no command begins with '{}', expecting {}",
@@ -192,7 +194,12 @@ std::string man_page() {
         "range "
         "means the drives that are there, a single number must be.\n"
         ".TP\n.B /cx/vx\nVirtual drive.\n"
-        ".PP\nEach x may be\n.BR all .\nCase does not matter. The path may be split by blanks.\n"
+        ".TP\n.B /cx/dx\nDrive group.\n"
+        ".TP\n.B /cx/fx\nForeign drive group: one of another controller, or of another history "
+        "of this one. Its number may change when drives come and go.\n"
+        ".PP\nEach x may be\n.BR all .\nCase does not matter. The path may be split by blanks. "
+        "Letters "
+        "in brackets may be left out: r[aid]5 is r5 or raid5.\n"
         ".SH COMMANDS\n",
         PERCH_VERSION);
     for (const auto& command : commands()) {
@@ -207,7 +214,7 @@ std::string man_page() {
     text += man_exit_statuses();
     text +=
         ".SH ENVIRONMENT\n.TP\n.B PERCH_SOCKET\nThe socket of perchd, instead of "
-        "/run/perch/perchd.sock.\n"
+        "/run/perch/perchd.sock: that of\n.B perchd \\-\\-engine=sim\\fR, for example.\n"
         ".SH FILES\n.TP\n.I /run/perch/perchd.sock\nWhere perchd answers. Root and group perch may "
         "change things, others may look.\n"
         ".SH EXAMPLES\n.nf\n";

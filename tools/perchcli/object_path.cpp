@@ -10,7 +10,8 @@ namespace perch::cli {
 
 namespace {
 
-constexpr std::string_view objects_help = "objects are /cx, /cx/ex, /cx/ex/sx, /cx/sx and /cx/vx";
+constexpr std::string_view objects_help =
+    "objects are /cx, /cx/ex, /cx/ex/sx, /cx/sx, /cx/vx, /cx/dx and /cx/fx";
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
@@ -46,21 +47,30 @@ Result<void> add_component(ObjectPath& path, std::string_view component) {
     const char letter = name.front();
     std::optional<IdSet>* place = nullptr;
     bool fits = true;
+    const bool has_leaf = path.slots || path.vds || path.groups || path.foreign;
     switch (letter) {
         case 'c':
             place = &path.controllers;
             break;
         case 'e':
             place = &path.enclosures;
-            fits = !path.slots && !path.vds;
+            fits = !has_leaf;
             break;
         case 's':
             place = &path.slots;
-            fits = !path.vds;
+            fits = !has_leaf;
             break;
         case 'v':
             place = &path.vds;
-            fits = !path.slots && !path.enclosures;
+            fits = !has_leaf && !path.enclosures;
+            break;
+        case 'd':
+            place = &path.groups;
+            fits = !has_leaf && !path.enclosures;
+            break;
+        case 'f':
+            place = &path.foreign;
+            fits = !has_leaf && !path.enclosures;
             break;
         default:
             return fail(Errc::syntax, "syntax error, unexpected object '/{}'; {}", component,
@@ -117,6 +127,10 @@ std::string_view path_pattern(PathKind kind) {
             return "/cx[/ex]/sx";
         case PathKind::vd:
             return "/cx/vx";
+        case PathKind::group:
+            return "/cx/dx";
+        case PathKind::foreign:
+            return "/cx/fx";
     }
     return "";
 }
@@ -124,6 +138,12 @@ std::string_view path_pattern(PathKind kind) {
 PathKind ObjectPath::kind() const {
     if (vds) {
         return PathKind::vd;
+    }
+    if (groups) {
+        return PathKind::group;
+    }
+    if (foreign) {
+        return PathKind::foreign;
     }
     if (slots) {
         return PathKind::drive;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Objects: /c0, /c0/e8, /c0/e8/s0-3,7, /c0/s3, /call/vall.
+// Objects: /c0, /c0/e8, /c0/e8/s0-3,7, /c0/s3, /call/vall, /c0/d0, /c0/fall.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct IdSet {
 };
 
 /// Which object a command works on.
-enum class PathKind { none, controller, enclosure, drive, vd };
+enum class PathKind { none, controller, enclosure, drive, vd, group, foreign };
 
 /// "/cx/ex/sx" and so on, as help prints it; empty for none.
 std::string_view path_pattern(PathKind kind);
@@ -40,6 +40,8 @@ struct ObjectPath {
     std::optional<IdSet> enclosures;  ///< absent in /c0/s3: any enclosure
     std::optional<IdSet> slots;
     std::optional<IdSet> vds;
+    std::optional<IdSet> groups;   ///< drive groups
+    std::optional<IdSet> foreign;  ///< foreign drive groups
 
     [[nodiscard]] PathKind kind() const;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "grammar.hpp"
@@ -28,18 +29,54 @@ std::string option_syntax(const Option& option) {
 }
 
 /// How many of the command's words the line begins with.
-std::size_t matched_words(const std::vector<std::vector<std::string>>& pattern,
+std::size_t matched_words(const std::vector<std::vector<Spelling>>& pattern,
                           const std::vector<Word>& words) {
     std::size_t count = 0;
-    while (count < pattern.size() && count < words.size() && !words[count].quoted) {
-        const auto word = lower(words[count].text);
-        const auto& spellings = pattern[count];
-        if (std::find(spellings.begin(), spellings.end(), word) == spellings.end()) {
-            break;
-        }
+    while (count < pattern.size() && count < words.size() && !words[count].quoted &&
+           is_spelling(pattern[count], lower(words[count].text))) {
         ++count;
     }
     return count;
+}
+
+/// The words of a command as its table has them: "add", "vd", "r[aid]0|r[aid]1".
+std::vector<std::string_view> table_words(const Command& command) {
+    std::vector<std::string_view> words;
+    auto rest = command.words;
+    while (!rest.empty()) {
+        const auto end = std::min(rest.find(' '), rest.size());
+        words.push_back(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return words;
+}
+
+Spelling parse_spelling(std::string_view text) {
+    const auto open = text.find('[');
+    if (open == std::string_view::npos) {
+        return {std::string(text), std::string(text)};
+    }
+    const auto close = text.find(']', open);
+    const auto before = std::string(text.substr(0, open));
+    const auto after = std::string(text.substr(close + 1));
+    return {before + after, before + std::string(text.substr(open + 1, close - open - 1)) + after};
+}
+
+/// What v7 scripts write and this dialect calls otherwise; the vendor's v8 refuses them as well.
+std::string older_dialect(const Word& word) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 4> translations{{
+        {"type=r", "this dialect has no type=; write add vd r5"},
+        {"good", "this dialect says set uconf"},
+        {"jbod", "this dialect says set uconf"},
+        {"initialization", "this dialect says init"},
+    }};
+    const auto text = lower(word.text);
+    for (const auto& [old, hint] : translations) {
+        if (text.rfind(old, 0) == 0) {
+            return fmt::format(" ({})", hint);
+        }
+    }
+    return {};
 }
 
 struct Match {
@@ -66,7 +103,7 @@ Match match(PathKind kind, const std::vector<Word>& words) {
             result.expected = {};
         }
         if (count == result.furthest && count < pattern.size()) {
-            result.expected.add(fmt::format("{}", fmt::join(pattern[count], "|")));
+            result.expected.add(std::string(table_words(command)[count]));
         }
     }
     if (best < result.furthest) {
@@ -75,31 +112,48 @@ Match match(PathKind kind, const std::vector<Word>& words) {
     return result;
 }
 
-/// Says where another object knows the verb: "/c0 set offline" misses its drive.
-std::string other_objects(PathKind kind, const Word& verb) {
+/// Says where another object knows these words: "/c0 set offline" misses its drive.
+std::string other_objects(PathKind kind, const std::vector<Word>& words) {
     Expected patterns;
     bool any = false;
     for (const auto& command : commands()) {
-        if (command.path != kind && matched_words(word_spellings(command), {verb}) == 1) {
+        if (command.path != kind && matched_words(word_spellings(command), words) == words.size()) {
             patterns.add(std::string(path_pattern(command.path)));
             any = true;
         }
     }
-    return any ? fmt::format("; '{}' is a command of {}", verb.text, patterns.str())
-               : std::string("; 'perchcli help' lists all commands");
+    if (!any) {
+        return {};
+    }
+    std::string text;
+    for (const auto& word : words) {
+        text += (text.empty() ? "" : " ") + word.text;
+    }
+    return fmt::format("; '{}' is a command of {}", text, patterns.str());
 }
 
 tl::unexpected<Error> unexpected_word(PathKind kind, const std::vector<Word>& words,
                                       const Match& found) {
     const bool ended = found.furthest == words.size();
     const auto place = ended ? "end of command" : fmt::format("'{}'", words[found.furthest].text);
-    const auto hint =
-        found.furthest == 0 && !ended ? other_objects(kind, words.front()) : std::string();
+    std::string hint;
+    if (!ended) {
+        hint =
+            other_objects(kind, {words.begin(),
+                                 words.begin() + static_cast<std::ptrdiff_t>(found.furthest) + 1}) +
+            older_dialect(words[found.furthest]);
+        if (hint.empty() && found.furthest == 0) {
+            hint = "; 'perchcli help' lists all commands";
+        }
+    }
     return fail(Errc::syntax, "syntax error, unexpected {}, expecting {}{}", place,
                 found.expected.str(), hint);
 }
 
-Result<void> take_option(Invocation& invocation, const Word& word, Expected expected) {
+/// `words` are those of the command and this one, which shall be an option.
+Result<void> take_option(Invocation& invocation, const std::vector<Word>& words,
+                         Expected expected) {
+    const auto& word = words.back();
     const auto& options = invocation.command->options;
     const auto equals = word.text.find('=');
     const auto name = lower(word.text.substr(0, equals));
@@ -116,8 +170,9 @@ Result<void> take_option(Invocation& invocation, const Word& word, Expected expe
         if (complete) {
             expected.add("end of command");
         }
-        return fail(Errc::syntax, "syntax error, unexpected '{}', expecting {}", word.text,
-                    expected.str());
+        return fail(Errc::syntax, "syntax error, unexpected '{}', expecting {}{}{}", word.text,
+                    expected.str(), other_objects(invocation.path.kind(), words),
+                    older_dialect(word));
     }
     const auto value = equals == std::string::npos ? std::string() : word.text.substr(equals + 1);
     if (option->value.empty() && equals != std::string::npos) {
@@ -151,19 +206,23 @@ std::string Invocation::value(std::string_view name) const {
     return found == options.end() ? std::string() : found->second;
 }
 
-std::vector<std::vector<std::string>> word_spellings(const Command& command) {
-    std::vector<std::vector<std::string>> pattern(1);
-    pattern.back().emplace_back();
-    for (const char c : command.words) {
-        if (c == ' ') {
-            pattern.emplace_back().emplace_back();
-        } else if (c == '|') {
-            pattern.back().emplace_back();
-        } else {
-            pattern.back().back() += c;
+std::vector<std::vector<Spelling>> word_spellings(const Command& command) {
+    std::vector<std::vector<Spelling>> pattern;
+    for (auto word : table_words(command)) {
+        auto& spellings = pattern.emplace_back();
+        while (!word.empty()) {
+            const auto end = std::min(word.find('|'), word.size());
+            spellings.push_back(parse_spelling(word.substr(0, end)));
+            word.remove_prefix(std::min(end + 1, word.size()));
         }
     }
     return pattern;
+}
+
+bool is_spelling(const std::vector<Spelling>& spellings, std::string_view word) {
+    return std::any_of(spellings.begin(), spellings.end(), [&](const Spelling& spelling) {
+        return spelling.brief == word || spelling.full == word;
+    });
 }
 
 std::string usage(const Command& command) {
@@ -224,10 +283,16 @@ Result<Invocation> parse(std::vector<Word> words) {
         return unexpected_word(invocation.path.kind(), words, found);
     }
     invocation.command = found.command;
+    for (std::size_t i = 0; i < found.furthest; ++i) {
+        invocation.words.push_back(lower(words[i].text));
+    }
     for (auto i = found.furthest; i < words.size(); ++i) {
         // Only the first word after the matched ones could also have been a longer command's.
         const auto expected = i == found.furthest ? found.expected : Expected{};
-        if (auto taken = take_option(invocation, words[i], expected); !taken) {
+        std::vector<Word> line(words.begin(),
+                               words.begin() + static_cast<std::ptrdiff_t>(found.furthest));
+        line.push_back(words[i]);
+        if (auto taken = take_option(invocation, line, expected); !taken) {
             return tl::make_unexpected(taken.error());
         }
     }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <set>
 
 #include "util/units.hpp"
@@ -21,6 +22,10 @@ std::string drive_state_text(DriveState state) {
             return "JBOD";
         case DriveState::unusable:
             return "Unusbl";
+        case DriveState::global_spare:
+            return "GHS";
+        case DriveState::dedicated_spare:
+            return "DHS";
         case DriveState::unconfigured:
         case DriveState::foreign:
             return "UConf";
@@ -38,6 +43,12 @@ std::string drive_status_text(const Drive& drive) {
 Value drive_group_value(const Drive& drive) {
     if (drive.state == DriveState::foreign) {
         return std::string("F");
+    }
+    if (drive.spare_for.size() > 1) {
+        return fmt::format("{}", fmt::join(drive.spare_for, ","));
+    }
+    if (drive.spare_for.size() == 1) {
+        return std::int64_t{drive.spare_for.front()};
     }
     return number_or_dash(drive.group);
 }
@@ -82,11 +93,11 @@ Row drive_row(const Drive& drive) {
             "-"};
 }
 
-/// A member whose drive the snapshot does not hold.
+/// A member whose drive the snapshot does not hold, or an empty place.
 Row lost_member_row(const VirtualDrive& vd, const Member& member) {
     return {"-",
             "-",
-            "Conf",
+            member.drive.empty() ? "Msng" : "Conf",
             to_string(member.status),
             std::int64_t{vd.group},
             "-",
@@ -136,6 +147,9 @@ std::string survives_text(const VirtualDrive& vd) {
     if (vd.state == VdState::offline) {
         return "offline, no data can be read or written";
     }
+    if (!vd.redundant) {
+        return vd.level + " survives NO drive failure";
+    }
     if (vd.survives == 0) {
         return "survives NO further drive failure";
     }
@@ -150,39 +164,122 @@ bool by_place(const Drive* left, const Drive* right) {
     return key(*left) < key(*right);
 }
 
-Row topology_group_row(const DriveGroup& group, const Value& span, bool busy) {
-    return {std::int64_t{group.id},
-            span,
-            "-",
-            "-",
-            "-",
-            group.level,
-            "-",
-            "-",
-            busy ? "Y" : "N",
-            format_size(group.size_bytes),
-            "dflt",
-            "N",
-            "N"};
+/// A level's part that is one span: what RAID10, 50 and 60 stripe over.
+std::string span_level(const std::string& level) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> parts{
+        {{"RAID10", "RAID1"}, {"RAID50", "RAID5"}, {"RAID60", "RAID6"}}};
+    for (const auto& [whole, part] : parts) {
+        if (level == whole) {
+            return std::string(part);
+        }
+    }
+    return level;
 }
 
-Row topology_member_row(const Snapshot& snapshot, const DriveGroup& group, const Member& member) {
-    const auto* drive = find_drive(snapshot, member.drive);
-    const Value pid = drive == nullptr ? Value("-") : Value(std::int64_t{drive->pid});
-    const bool busy = drive != nullptr && drive->operation;
-    return {std::int64_t{group.id},
-            std::int64_t{0},
-            std::int64_t{member.row},
-            drive == nullptr ? "-" : slot_text(*drive),
-            pid,
-            "DRIVE",
-            "Conf",
-            to_string(member.status),
-            busy ? "Y" : "N",
-            drive == nullptr ? "-" : drive_size_text(*drive),
-            "dflt",
-            "N",
-            "-"};
+/// The table of drive groups, group by group.
+class TopologyRows {
+  public:
+    explicit TopologyRows(const Snapshot& snapshot) : index_(snapshot) {
+        for (const auto& vd : snapshot.vds) {
+            if (vd.operation) {
+                busy_.insert(vd.group);
+            }
+        }
+        for (const auto* drive : all_drives(snapshot)) {
+            if (drive->state == DriveState::global_spare) {
+                global_spares_.push_back(drive);
+            }
+            for (const int group : drive->spare_for) {
+                spares_[group].push_back(drive);
+            }
+        }
+    }
+
+    void add(const DriveGroup& group) {
+        std::map<int, std::vector<const Member*>> spans;
+        for (const auto& member : group.members) {
+            spans[member.span].push_back(&member);
+        }
+        add_head(group, "-", group.level, group.size_bytes);
+        for (const auto& [span, members] : spans) {
+            add_head(group, std::int64_t{span}, span_level(group.level),
+                     group.size_bytes / spans.size());
+            for (const auto* member : members) {
+                add_member(group, *member);
+            }
+        }
+        for (const auto* drive : spares_[group.id]) {
+            add_spare(std::int64_t{group.id}, *drive);
+        }
+    }
+    void add_global_spares() {
+        for (const auto* drive : global_spares_) {
+            add_spare("-", *drive);
+        }
+    }
+    std::vector<Row> take() { return std::move(rows_); }
+
+  private:
+    void add_head(const DriveGroup& group, Value span, std::string level, std::uint64_t size) {
+        rows_.push_back({std::int64_t{group.id}, std::move(span), "-", "-", "-", std::move(level),
+                         "-", "-", busy_.count(group.id) != 0 ? "Y" : "N", format_size(size),
+                         "dflt", "N", group.free_bytes.empty() ? "N" : "Y"});
+    }
+    void add_member(const DriveGroup& group, const Member& member) {
+        const auto* drive = index_.find(member.drive);
+        const bool busy = drive != nullptr && drive->operation;
+        rows_.push_back(
+            {std::int64_t{group.id}, std::int64_t{member.span},
+             std::int64_t{row_in_span(group, member)}, drive == nullptr ? "-" : slot_text(*drive),
+             drive == nullptr ? Value("-") : Value(std::int64_t{drive->pid}), "DRIVE",
+             member.drive.empty() ? "Msng" : "Conf", to_string(member.status), busy ? "Y" : "N",
+             drive == nullptr ? "-" : drive_size_text(*drive), "dflt", "N", "-"});
+    }
+    void add_spare(Value group, const Drive& drive) {
+        rows_.push_back({std::move(group), "-", "-", slot_text(drive), std::int64_t{drive.pid},
+                         "DRIVE", drive_state_text(drive.state), drive_status_text(drive), "N",
+                         drive_size_text(drive), "dflt", "N", "-"});
+    }
+
+    DriveIndex index_;
+    std::set<int> busy_;  ///< groups with an operation on a VD
+    Drives global_spares_;
+    std::map<int, Drives> spares_;  ///< dedicated, by group
+    std::vector<Row> rows_;
+};
+
+/// The rest of a progress row: {Progress%, Status, Estimated Time Left, Speed}.
+void append_progress(Row& row, const std::optional<Operation>& operation, OperationKind kind) {
+    if (!operation || operation->kind != kind) {
+        row.insert(row.end(), {"-", "Not in progress", "-", "-"});
+        return;
+    }
+    row.emplace_back(static_cast<std::int64_t>(std::floor(operation->percent)));
+    row.emplace_back("In progress");
+    row.emplace_back(time_left_text(*operation));
+    row.emplace_back(operation->speed_bytes_per_second == 0
+                         ? "-"
+                         : format_size(operation->speed_bytes_per_second) + "/s");
+}
+
+std::uint64_t foreign_bytes(const ForeignGroup& group) {
+    std::uint64_t bytes = 0;
+    for (const auto& vd : group.vds) {
+        bytes += vd.size_bytes;
+    }
+    return bytes;
+}
+
+/// Pointers to all rows of a list, by id.
+template <typename Item>
+std::vector<const Item*> by_id(const std::vector<Item>& rows) {
+    std::vector<const Item*> list;
+    for (const auto& row : rows) {
+        list.push_back(&row);
+    }
+    std::sort(list.begin(), list.end(),
+              [](const auto* left, const auto* right) { return left->id < right->id; });
+    return list;
 }
 
 }  // namespace
@@ -197,17 +294,35 @@ Drives all_drives(const Snapshot& snapshot) {
 }
 
 Vds all_vds(const Snapshot& snapshot) {
-    Vds vds;
-    for (const auto& vd : snapshot.vds) {
-        vds.push_back(&vd);
+    return by_id(snapshot.vds);
+}
+
+Groups all_groups(const Snapshot& snapshot) {
+    return by_id(snapshot.groups);
+}
+
+ForeignGroups all_foreign(const Snapshot& snapshot) {
+    return by_id(snapshot.foreign);
+}
+
+DriveIndex::DriveIndex(const Snapshot& snapshot) {
+    drives_.reserve(snapshot.drives.size());
+    for (const auto& drive : snapshot.drives) {
+        drives_.emplace(drive.id, &drive);
     }
-    std::sort(vds.begin(), vds.end(),
-              [](const auto* left, const auto* right) { return left->id < right->id; });
-    return vds;
+}
+
+const Drive* DriveIndex::find(const std::string& id) const {
+    const auto found = drives_.find(id);
+    return found == drives_.end() ? nullptr : found->second;
 }
 
 std::string slot_text(const Drive& drive) {
     return drive.slot < 0 ? "-" : fmt::format("{}:{}", drive.enclosure, drive.slot);
+}
+
+int row_in_span(const DriveGroup& group, const Member& member) {
+    return group.per_span > 0 ? member.row % group.per_span : member.row;
 }
 
 std::string vd_text(const VirtualDrive& vd) {
@@ -230,16 +345,25 @@ std::string time_left_text(const Operation& operation) {
     return operation.seconds_left ? format_duration(*operation.seconds_left) : "-";
 }
 
-std::string vd_state_text(const VirtualDrive& vd) {
-    switch (vd.state) {
+std::string vd_state_text(VdState state) {
+    switch (state) {
         case VdState::optimal:
             return "Optl";
+        case VdState::partially_degraded:
+            return "Pdgd";
         case VdState::degraded:
-            return vd.survives > 0 ? "Pdgd" : "Dgrd";
+            return "Dgrd";
         case VdState::offline:
             return "OfLn";
     }
     return "OfLn";
+}
+
+std::string coercion_text(const std::string& coercion) {
+    if (coercion == "None") {
+        return "0 (None)";
+    }
+    return coercion == "128M" ? "1 (128 MiB)" : "2 (1 GiB)";
 }
 
 std::string local_time_text(const std::string& iso) {
@@ -292,22 +416,22 @@ Table vd_table(std::string title, const Vds& vds) {
                 {}};
     for (const auto* vd : vds) {
         table.rows.push_back({fmt::format("{}/{}", vd->group, vd->id), vd->level,
-                              vd_state_text(*vd), "RW", "NR,WT", "NR,WT",
+                              vd_state_text(vd->state), "RW", "NR,WT", "NR,WT",
                               format_size(vd->size_bytes), vd->name});
     }
     return table;
 }
 
-Table member_table(std::string title, const Snapshot& snapshot, const VirtualDrive& vd) {
+Table member_table(std::string title, const DriveIndex& drives, const VirtualDrive& vd) {
     Table table{std::move(title), drive_columns(), {}, false, {}};
     for (const auto& member : vd.members) {
-        const auto* drive = find_drive(snapshot, member.drive);
+        const auto* drive = drives.find(member.drive);
         table.rows.push_back(drive == nullptr ? lost_member_row(vd, member) : drive_row(*drive));
     }
     return table;
 }
 
-Table topology_table(const Snapshot& snapshot) {
+Table topology_table(const Snapshot& snapshot, const Groups& groups) {
     Table table{"TOPOLOGY",
                 {{"DG", Align::number},
                  {"Span"},
@@ -325,15 +449,67 @@ Table topology_table(const Snapshot& snapshot) {
                 {},
                 false,
                 {}};
-    for (const auto& group : snapshot.groups) {
-        const bool busy = std::any_of(
-            snapshot.vds.begin(), snapshot.vds.end(),
-            [&](const auto& vd) { return vd.group == group.id && vd.operation.has_value(); });
-        table.rows.push_back(topology_group_row(group, "-", busy));
-        table.rows.push_back(topology_group_row(group, std::int64_t{0}, busy));
-        for (const auto& member : group.members) {
-            table.rows.push_back(topology_member_row(snapshot, group, member));
+    TopologyRows rows(snapshot);
+    for (const auto* group : groups) {
+        rows.add(*group);
+    }
+    if (groups.size() == snapshot.groups.size()) {
+        rows.add_global_spares();
+    }
+    table.rows = rows.take();
+    return table;
+}
+
+Drives drives_of_groups(const Snapshot& snapshot, const Groups& groups) {
+    std::set<std::string_view> members;
+    std::set<int> ids;
+    for (const auto* group : groups) {
+        ids.insert(group->id);
+        for (const auto& member : group->members) {
+            members.insert(member.drive);
         }
+    }
+    Drives drives;
+    for (const auto* drive : all_drives(snapshot)) {
+        const bool spare = std::any_of(drive->spare_for.begin(), drive->spare_for.end(),
+                                       [&](int id) { return ids.count(id) != 0; });
+        if (spare || members.count(drive->id) != 0) {
+            drives.push_back(drive);
+        }
+    }
+    return drives;
+}
+
+Table free_space_table(const Groups& groups) {
+    Table table{"FREE SPACE DETAILS",
+                {{"ID", Align::number}, {"DG", Align::number}, {"Type"}, {"Size", Align::right}},
+                {},
+                false,
+                {}};
+    for (const auto* group : groups) {
+        std::int64_t id = 0;
+        for (const auto bytes : group->free_bytes) {
+            table.rows.push_back({id++, std::int64_t{group->id}, group->level, format_size(bytes)});
+        }
+    }
+    return table;
+}
+
+Table foreign_table(const ForeignGroups& groups) {
+    Table table{"FOREIGN CONFIGURATION",
+                {{"DG", Align::number},
+                 {"EID:Slot"},
+                 {"Type"},
+                 {"State"},
+                 {"Size", Align::right},
+                 {"NoVDs", Align::number}},
+                {},
+                false,
+                {}};
+    for (const auto* group : groups) {
+        table.rows.push_back({std::int64_t{group->id}, "-", group->level, "Frgn",
+                              format_size(foreign_bytes(*group)),
+                              static_cast<std::int64_t>(group->vds.size())});
     }
     return table;
 }
@@ -395,21 +571,34 @@ Table rebuild_table(const Drives& drives) {
                 false,
                 {}};
     for (const auto* drive : drives) {
-        const auto& operation = drive->operation;
         Row row{slot_text(*drive), std::int64_t{drive->pid}};
-        if (operation && operation->kind == OperationKind::rebuild) {
-            row.emplace_back(static_cast<std::int64_t>(std::floor(operation->percent)));
-            row.emplace_back("In progress");
-            row.emplace_back(time_left_text(*operation));
-            row.emplace_back(operation->speed_bytes_per_second == 0
-                                 ? "-"
-                                 : format_size(operation->speed_bytes_per_second) + "/s");
-        } else {
-            row.insert(row.end(), {"-", "Not in progress", "-", "-"});
-        }
+        append_progress(row, drive->operation, OperationKind::rebuild);
         table.rows.push_back(std::move(row));
     }
     return table;
+}
+
+Table vd_operation_table(const Vds& vds, OperationKind kind) {
+    Table table{"VD Operation Status",
+                {{"VD", Align::number},
+                 {"Operation"},
+                 {"Progress%", Align::number},
+                 {"Status"},
+                 {"Estimated Time Left"},
+                 {"Speed", Align::right}},
+                {},
+                false,
+                {}};
+    for (const auto* vd : vds) {
+        Row row{std::int64_t{vd->id}, kind == OperationKind::init ? "INIT" : "CC"};
+        append_progress(row, vd->operation, kind);
+        table.rows.push_back(std::move(row));
+    }
+    return table;
+}
+
+Table controller_properties_table(std::vector<Row> rows) {
+    return {"Controller Properties", {{"Ctrl_Prop"}, {"Value"}}, std::move(rows), false, {}};
 }
 
 Text drive_legend() {
@@ -421,7 +610,8 @@ UConfSntz-Unconfigured Sanitize|ConfSntz-Configured Sanitize|JBODSntz-JBOD Sanit
 DHSSntz-DHS Sanitize|UConfDgrd-Unconfigured Degraded|ConfDgrd-Configured Degraded|JBODDgrd-JBOD Degraded
 GHSDgrd-GHS Degraded|DHSDgrd-DHS Degraded|Various-Multiple LU/NS Status|Med-Media|SED-Self Encryptive Drive
 SeSz-Logical Sector Size|Intf-Interface|Sp-Power state|U-Up/On|D-Down/PowerSave|T-Transitioning|F-Foreign
-NS-Namespace|LU-Logical Unit|LUN-Logical Unit Number|NSID-Namespace ID|Alt-EID-Alternate Enclosure Persistent ID)"}};
+NS-Namespace|LU-Logical Unit|LUN-Logical Unit Number|NSID-Namespace ID|Alt-EID-Alternate Enclosure Persistent ID
+Msng-Nobody is in this place)"}};
 }
 
 Text vd_legend() {
@@ -431,13 +621,26 @@ OfLn-OffLine|RW-Read Write|RO-Read Only|NR-No Read Ahead|WT-WriteThrough)"}};
 
 Text topology_legend() {
     return {{R"(DG-Drive Group Index|Span-Span Index|Row-Row Index|EID-Enclosure Persistent ID
-PID-Persistent ID|Type-Drive or RAID Type|BT-Background Task Active|PDC-Drive Write Cache
+PID-Persistent ID|Type-Drive or RAID Type|Conf-Configured|Msng-Nobody is in this place
+DHS-Dedicated Hot Spare|GHS-Global Hot Spare|BT-Background Task Active|PDC-Drive Write Cache
 dflt-Default|FSpace-Free Space Present|Y-Yes|N-No)"}};
 }
 
 Text enclosure_legend() {
     return {{R"(EID-Enclosure Persistent ID|PD-Physical drive count|PS-Power Supply count
 TSs-Temperature sensor count|Alms-Alarm count|SIM-SIM Count|ProdID-Product ID)"}};
+}
+
+Text foreign_legend() {
+    return {
+        {"DG-Foreign Drive Group Index (/f0 and so on)|Frgn-Foreign|NoVDs-Number of VDs in the "
+         "drive group"}};
+}
+
+Text free_space_legend() {
+    return {
+        {"ID-Free piece of the drive group, by place|Size-Of a VD of the drive group's level "
+         "in that piece"}};
 }
 
 Notes vd_notes(const Vds& vds) {
@@ -459,10 +662,25 @@ Notes vd_notes(const Vds& vds) {
         auto line =
             fmt::format("{}: {}; used by: {}", vd_text(*vd), survives_text(*vd), users_text(*vd));
         if (vd->operation) {
-            line += fmt::format("; {}, {} left", operation_text(vd->operation),
-                                time_left_text(*vd->operation));
+            line += "; " + operation_text(vd->operation);
+            line += vd->operation->seconds_left
+                        ? fmt::format(", {} left", time_left_text(*vd->operation))
+                        : "";
         }
         notes.lines.push_back(std::move(line));
+    }
+    return notes;
+}
+
+Notes check_notes(const Vds& vds) {
+    Notes notes{{"CC Result", {{"VD"}, {"Name"}, {"Mismatched Sectors"}}, {}, false, {}}, {}};
+    for (const auto* vd : vds) {
+        if (vd->mismatches) {
+            notes.data.rows.push_back(
+                {std::int64_t{vd->id}, vd->name, static_cast<std::int64_t>(*vd->mismatches)});
+            notes.lines.push_back(fmt::format("{}: the last check found {} mismatched sectors",
+                                              vd_text(*vd), *vd->mismatches));
+        }
     }
     return notes;
 }

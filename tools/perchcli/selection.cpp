@@ -8,8 +8,25 @@ namespace perch::cli {
 
 namespace {
 
-std::int64_t error_code(const Error& error) {
-    return errc_info(error.code).exit_status;
+/// The rows whose ids are named, in order of ids, and the ids named one by one that no row has.
+template <typename Item>
+Selection<std::vector<const Item*>> select_ids(const std::vector<Item>& rows, const IdSet& ids) {
+    Selection<std::vector<const Item*>> selection;
+    std::set<int> known;
+    for (const auto& row : rows) {
+        known.insert(row.id);
+        if (ids.contains(row.id)) {
+            selection.found.push_back(&row);
+        }
+    }
+    std::sort(selection.found.begin(), selection.found.end(),
+              [](const auto* left, const auto* right) { return left->id < right->id; });
+    for (const int id : ids.singles()) {
+        if (known.find(id) == known.end()) {
+            selection.missing.push_back({std::int64_t{id}});
+        }
+    }
+    return selection;
 }
 
 /// The drive in a slot of a list, or why there is none.
@@ -60,17 +77,17 @@ DriveSelection select_drives(const Snapshot& snapshot, const ObjectPath& path) {
     };
     for (const int enclosure : enclosures.singles()) {
         if (slots.singles().empty() && !has(enclosure, {})) {
-            selection.missing.push_back(fmt::format("{}:-", enclosure));
+            selection.missing.push_back({fmt::format("{}:-", enclosure), "-"});
         }
         for (const int slot : slots.singles()) {
             if (!has(enclosure, slot)) {
-                selection.missing.push_back(fmt::format("{}:{}", enclosure, slot));
+                selection.missing.push_back({fmt::format("{}:{}", enclosure, slot), "-"});
             }
         }
     }
     for (const int slot : slots.singles()) {
         if (enclosures.singles().empty() && !has({}, slot)) {
-            selection.missing.push_back(fmt::format("-:{}", slot));
+            selection.missing.push_back({fmt::format("-:{}", slot), "-"});
         }
     }
     return selection;
@@ -104,19 +121,15 @@ Result<DriveSelection> select_drives_to_change(const Snapshot& snapshot, const O
 }
 
 VdSelection select_vds(const Snapshot& snapshot, const ObjectPath& path) {
-    VdSelection selection;
-    const auto& ids = *path.vds;
-    for (const auto* vd : all_vds(snapshot)) {
-        if (ids.contains(vd->id)) {
-            selection.found.push_back(vd);
-        }
-    }
-    for (const int id : ids.singles()) {
-        if (find_vd(snapshot, id) == nullptr) {
-            selection.missing.push_back(id);
-        }
-    }
-    return selection;
+    return select_ids(snapshot.vds, *path.vds);
+}
+
+GroupSelection select_groups(const Snapshot& snapshot, const ObjectPath& path) {
+    return select_ids(snapshot.groups, *path.groups);
+}
+
+ForeignSelection select_foreign(const Snapshot& snapshot, const ObjectPath& path) {
+    return select_ids(snapshot.foreign, *path.foreign);
 }
 
 Result<Drives> select_drive_list(const Snapshot& snapshot, std::string_view list) {
@@ -139,44 +152,6 @@ Result<Drives> select_drive_list(const Snapshot& snapshot, std::string_view list
         }
     }
     return drives;
-}
-
-DriveOutcomes::DriveOutcomes()
-    : table_{"Detailed Status",
-             {{"EID:Slt"},
-              {"PID", Align::number},
-              {"Status"},
-              {"ErrType"},
-              {"ErrCd", Align::number},
-              {"ErrMsg"}},
-             {},
-             false,
-             {}} {}
-
-void DriveOutcomes::success(const Drive& drive) {
-    table_.rows.push_back({slot_text(drive), std::int64_t{drive.pid}, "Success", "-", "-", "-"});
-}
-
-void DriveOutcomes::failure(std::string slot, Value pid, std::string_view type,
-                            const Error& error) {
-    table_.rows.push_back({std::move(slot), std::move(pid), "Failure", std::string(type),
-                           error_code(error), error.message});
-}
-
-VdOutcomes::VdOutcomes()
-    : table_{"Detailed Status",
-             {{"VD", Align::number}, {"Status"}, {"ErrType"}, {"ErrCd", Align::number}, {"ErrMsg"}},
-             {},
-             false,
-             {}} {}
-
-void VdOutcomes::success(int id) {
-    table_.rows.push_back({std::int64_t{id}, "Success", "-", "-", "-"});
-}
-
-void VdOutcomes::failure(int id, std::string_view type, const Error& error) {
-    table_.rows.push_back(
-        {std::int64_t{id}, "Failed", std::string(type), error_code(error), error.message});
 }
 
 }  // namespace perch::cli

@@ -11,15 +11,16 @@
 
 namespace perch::cli {
 
-struct DriveSelection {
-    Drives found;
-    std::vector<std::string> missing;  ///< "0:99": named one by one, and not there
+/// What exists of what was named, and what was named one by one and does not.
+template <typename Found>
+struct Selection {
+    Found found;
+    std::vector<Row> missing;  ///< cells for Detailed Status
 };
-
-struct VdSelection {
-    Vds found;
-    std::vector<int> missing;
-};
+using DriveSelection = Selection<Drives>;
+using VdSelection = Selection<Vds>;
+using GroupSelection = Selection<Groups>;
+using ForeignSelection = Selection<ForeignGroups>;
 
 /// All drives the path names, for looking.
 DriveSelection select_drives(const Snapshot& snapshot, const ObjectPath& path);
@@ -27,32 +28,9 @@ DriveSelection select_drives(const Snapshot& snapshot, const ObjectPath& path);
 /// mean one drive. Everything named must be there.
 Result<DriveSelection> select_drives_to_change(const Snapshot& snapshot, const ObjectPath& path);
 VdSelection select_vds(const Snapshot& snapshot, const ObjectPath& path);
+GroupSelection select_groups(const Snapshot& snapshot, const ObjectPath& path);
+ForeignSelection select_foreign(const Snapshot& snapshot, const ObjectPath& path);
 /// The drives of a list "0:0-3,1:2"; each slot of each range must hold a drive, none twice.
 Result<Drives> select_drive_list(const Snapshot& snapshot, std::string_view list);
-
-/// Rows of Detailed Status: {EID:Slt, PID, Status, ErrType, ErrCd, ErrMsg}.
-class DriveOutcomes {
-  public:
-    DriveOutcomes();
-    void success(const Drive& drive);
-    /// type is "CLI" for what perchcli found out, "Perch" for perchd's answer.
-    void failure(std::string slot, Value pid, std::string_view type, const Error& error);
-    [[nodiscard]] const Table& table() const { return table_; }
-
-  private:
-    Table table_;
-};
-
-/// Rows of Detailed Status for VDs: {VD, Status, ErrType, ErrCd, ErrMsg}.
-class VdOutcomes {
-  public:
-    VdOutcomes();
-    void success(int id);
-    void failure(int id, std::string_view type, const Error& error);
-    [[nodiscard]] const Table& table() const { return table_; }
-
-  private:
-    Table table_;
-};
 
 }  // namespace perch::cli

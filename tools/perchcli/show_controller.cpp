@@ -3,6 +3,7 @@
 
 #include "handlers.hpp"
 #include "layout/raid_layout.hpp"
+#include "ondisk/configuration.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
 #include "util/units.hpp"
@@ -56,7 +57,7 @@ Properties status(const Snapshot& snapshot) {
         "Status",
         {{"Controller Status", controller_status(snapshot)},
          {"VD Count", static_cast<std::int64_t>(vds.size())},
-         {"VD Degraded Count", vd_count(VdState::degraded)},
+         {"VD Degraded Count", vd_count(VdState::degraded) + vd_count(VdState::partially_degraded)},
          {"VD Offline Count", vd_count(VdState::offline)},
          {"PD Count", static_cast<std::int64_t>(drives.size()) - drive_count(DriveStatus::missing)},
          {"PD Drive Count",
@@ -74,27 +75,38 @@ Properties status(const Snapshot& snapshot) {
         {}};
 }
 
-/// The limits of this version: one VD per drive group, no spares, no spans yet.
 Properties limits() {
+    const auto number = [](auto limit) { return static_cast<std::int64_t>(limit); };
     return {"Max. Supported Config",
-            {{"Max Number of VDs", std::int64_t{240}},
-             {"Max Number of Physical Drives", std::int64_t{256}},
-             {"Max NVMe Drives", std::int64_t{256}},
-             {"Max Arrays", std::int64_t{240}},
-             {"Max PD Per Array", std::int64_t{max_members}},
-             {"Max Spans Per VD", std::int64_t{1}},
-             {"Max Dedicated HSPs", std::int64_t{0}},
-             {"Max Global HSPs", std::int64_t{0}},
-             {"Max VDs Per Array", std::int64_t{1}},
-             {"Max RAID Configurable PDs", std::int64_t{256}},
+            {{"Max Number of VDs", number(max_vds)},
+             {"Max Number of Physical Drives", number(max_drives)},
+             {"Max NVMe Drives", number(max_drives)},
+             {"Max Arrays", number(max_groups)},
+             {"Max PD Per Array", number(max_members)},
+             {"Max PD Per Span", number(max_members_per_span)},
+             {"Max Spans Per VD", number(max_spans)},
+             {"Max Dedicated HSPs", number(max_drives)},
+             {"Max Global HSPs", number(max_drives)},
+             {"Max VDs Per Array", number(max_vds_per_group)},
+             {"Max JBODs", number(max_drives)},
+             {"Max RAID Configurable PDs", number(max_drives)},
              {"Max Namespaces", std::int64_t{1}}},
             {}};
 }
 
+Properties properties(const Snapshot& snapshot) {
+    return {"Properties", {{"Drive Coercion Mode", coercion_text(snapshot.coercion)}}, {}};
+}
+
 Properties capabilities() {
+    std::vector<std::string> levels;
+    for (const auto level : {RaidLevel::raid0, RaidLevel::raid1, RaidLevel::raid5, RaidLevel::raid6,
+                             RaidLevel::raid10, RaidLevel::raid50, RaidLevel::raid60}) {
+        levels.push_back(to_string(level));
+    }
     return {"Capabilities",
             {{"Supported Drive Interfaces", "NVMe"},
-             {"Supported RAID Levels", "RAID5"},
+             {"Supported RAID Levels", fmt::format("{}", fmt::join(levels, ", "))},
              {"Min Strip Size", format_block(min_strip_bytes)},
              {"Max Strip Size", format_block(max_strip_bytes)},
              {"Write Cache", "WriteThrough"},
@@ -109,8 +121,13 @@ void append_lists(std::vector<Block>& blocks, const Snapshot& snapshot) {
     const auto count = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
     blocks.push_back({Pair{"Drive Groups", count(snapshot.groups)}});
     if (!snapshot.groups.empty()) {
-        blocks.push_back({topology_table(snapshot)});
+        blocks.push_back({topology_table(snapshot, all_groups(snapshot))});
         blocks.push_back({topology_legend()});
+    }
+    if (!snapshot.foreign.empty()) {
+        blocks.push_back({foreign_table(all_foreign(snapshot))});
+        blocks.push_back({foreign_legend()});
+        blocks.push_back({Pair{"Total foreign Drive Groups", count(snapshot.foreign)}});
     }
     blocks.push_back({Pair{"Virtual Drives", count(vds)}});
     if (!vds.empty()) {
@@ -178,11 +195,8 @@ Reply show_controller_all(Session& session, const Invocation& /*invocation*/) {
     }
     Reply reply;
     reply.preface = worst_problem(*snapshot);
-    reply.blocks = {{basics(*snapshot)},
-                    {version(*snapshot)},
-                    {status(*snapshot)},
-                    {limits()},
-                    {capabilities()}};
+    reply.blocks = {{basics(*snapshot)}, {version(*snapshot)},    {status(*snapshot)},
+                    {limits()},          {properties(*snapshot)}, {capabilities()}};
     append_lists(reply.blocks, *snapshot);
     reply.blocks.push_back({problem_notes(*snapshot, true)});
     return reply;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "follow.hpp"
 #include "handlers.hpp"
+#include "outcomes.hpp"
 #include "rows.hpp"
 #include "selection.hpp"
 #include "util/units.hpp"
@@ -11,19 +12,8 @@ namespace {
 
 /// Status and rows for drives that were named and are not there. Drives that are there and failed
 /// are rows like any other: they never make a show fail.
-void report_missing(Reply& reply, const DriveSelection& selection) {
-    if (selection.missing.empty()) {
-        return;
-    }
-    const Error error{Errc::not_found, "Drive not found"};
-    DriveOutcomes outcomes;
-    for (const auto& slot : selection.missing) {
-        outcomes.failure(slot, "-", "CLI", error);
-    }
-    reply.error = error;
-    reply.description = "No PD found.";
-    reply.description_is_final = true;
-    reply.detailed_status = outcomes.table();
+void report_missing_drives(Reply& reply, const DriveSelection& selection) {
+    report_missing(reply, drive_outcomes(), selection.missing, "Drive not found", "No PD found.");
 }
 
 std::string sectors_text(std::uint64_t bytes, std::uint32_t block) {
@@ -49,11 +39,26 @@ Properties namespace_properties(const Drive& drive) {
     return properties;
 }
 
-std::string position_text(const Drive& drive) {
-    if (!drive.group || !drive.row) {
-        return "-";
+/// Where the drive is in its group, or what it is a spare for.
+std::string position_text(const Snapshot& snapshot, const Drive& drive) {
+    if (drive.state == DriveState::global_spare) {
+        return "Hot spare for all drive groups";
     }
-    return fmt::format("DriveGroup:{}, Span:0, Row:{}", *drive.group, *drive.row);
+    if (drive.state == DriveState::dedicated_spare) {
+        return fmt::format("Hot spare for DriveGroup:{}", fmt::join(drive.spare_for, ","));
+    }
+    for (const auto& group : snapshot.groups) {
+        if (drive.group != group.id) {
+            continue;
+        }
+        for (const auto& member : group.members) {
+            if (member.drive == drive.id) {
+                return fmt::format("DriveGroup:{}, Span:{}, Row:{}", group.id, member.span,
+                                   row_in_span(group, member));
+            }
+        }
+    }
+    return "-";
 }
 
 std::string pull_text(const Drive& drive) {
@@ -63,7 +68,7 @@ std::string pull_text(const Drive& drive) {
     return drive.pull_reason.empty() ? "NO" : "NO – " + drive.pull_reason;
 }
 
-Properties drive_details(const Drive& drive) {
+Properties drive_details(const Snapshot& snapshot, const Drive& drive) {
     Properties properties{"Drive Detailed Information", {}, {namespace_properties(drive)}};
     auto& values = properties.values;
     values.emplace_back("Pull", pull_text(drive));
@@ -89,14 +94,14 @@ Properties drive_details(const Drive& drive) {
     values.emplace_back("Negotiated Speed", drive.link_speed.empty() ? "-" : drive.link_speed);
     values.emplace_back("Negotiated Link Width",
                         drive.link_width == 0 ? "-" : fmt::format("x{}", drive.link_width));
-    values.emplace_back("Drive position", position_text(drive));
+    values.emplace_back("Drive position", position_text(snapshot, drive));
     values.emplace_back("Active Operations", operation_text(drive.operation));
     values.emplace_back("OS Drive Name", drive.device.empty() ? "-" : drive.device);
     values.emplace_back("Perch UUID", drive.uuid.empty() ? "-" : drive.uuid);
     return properties;
 }
 
-std::vector<Block> drive_entry(const Drive& drive) {
+std::vector<Block> drive_entry(const Snapshot& snapshot, const Drive& drive) {
     auto table = drive_table("Drive Information", {&drive});
     table.single = true;
     table.text_title = drive.slot < 0
@@ -104,7 +109,7 @@ std::vector<Block> drive_entry(const Drive& drive) {
                            : fmt::format("Drive /c0/e{}/s{}", drive.enclosure, drive.slot);
     return {{std::move(table)},
             {lu_table("LU/NS Information", {&drive}, false)},
-            {drive_details(drive)}};
+            {drive_details(snapshot, drive)}};
 }
 
 }  // namespace
@@ -119,7 +124,7 @@ Reply show_drives(Session& session, const Invocation& invocation) {
     reply.preface = daemon_banner(*snapshot);
     reply.description =
         selection.found.empty() ? "No PD found." : "Show Drive Information Succeeded.";
-    report_missing(reply, selection);
+    report_missing_drives(reply, selection);
     if (!selection.found.empty() || selection.missing.empty()) {
         reply.blocks = {{drive_table("Drive Information", selection.found)},
                         {lu_table("LU/NS Information", selection.found, true)},
@@ -139,10 +144,10 @@ Reply show_drives_all(Session& session, const Invocation& invocation) {
     reply.preface = daemon_banner(*snapshot);
     reply.description =
         selection.found.empty() ? "No PD found." : "Show Drive Information Succeeded.";
-    report_missing(reply, selection);
+    report_missing_drives(reply, selection);
     Group group{"Drives List", {}};
     for (const auto* drive : selection.found) {
-        group.entries.push_back(drive_entry(*drive));
+        group.entries.push_back(drive_entry(*snapshot, *drive));
     }
     if (!selection.found.empty() || selection.missing.empty()) {
         reply.blocks = {{std::move(group)}, {drive_legend()}};
@@ -160,14 +165,14 @@ Reply show_rebuild(Session& session, const Invocation& invocation) {
     reply.preface = daemon_banner(*snapshot);
     reply.description = "Show PD Rebuild Status Succeeded.";
     if (invocation.has("watch")) {
-        std::vector<std::string> rebuilding;
+        std::vector<Watched> rebuilding;
         for (const auto* drive : selection.found) {
             if (drive->operation && drive->operation->kind == OperationKind::rebuild) {
-                rebuilding.push_back(drive->id);
+                rebuilding.push_back(rebuild_of(*drive));
             }
         }
-        for (const auto& id : rebuilding) {
-            auto after = watch_rebuild(session, id);
+        for (const auto& watched : rebuilding) {
+            auto after = watch(session, watched);
             if (!after) {
                 return failure_reply(after.error());
             }
@@ -177,7 +182,7 @@ Reply show_rebuild(Session& session, const Invocation& invocation) {
         reply.description =
             rebuilding.empty() ? "No rebuild is in progress." : "Rebuild completed.";
     }
-    report_missing(reply, selection);
+    report_missing_drives(reply, selection);
     if (!selection.found.empty()) {
         reply.blocks = {{rebuild_table(selection.found)}};
     }

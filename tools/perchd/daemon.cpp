@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon.hpp"
 
-#include <fcntl.h>
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
@@ -11,8 +10,6 @@
 #include <ctime>
 
 #include "assemble/lock.hpp"
-#include "engine/dm/dm_task.hpp"
-#include "util/units.hpp"
 
 namespace perch {
 
@@ -22,9 +19,11 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr milliseconds idle_period{5000};
+constexpr milliseconds idle_period{60'000};
+constexpr milliseconds second_look{5000};  // what a change has set off may take a moment
 constexpr milliseconds busy_period{1000};
 constexpr milliseconds settle_delay{50};  // one drive's arrival is several udev events
+constexpr milliseconds shortest_period{20};
 constexpr seconds longest_wait{30};
 constexpr seconds slow_look{5};
 constexpr std::size_t kept_tasks = 100;
@@ -52,60 +51,75 @@ Result<T> guarded(Job job) {
 }  // namespace
 
 struct Daemon::Core {
-    Core(std::shared_ptr<NvmeAccess> access, std::shared_ptr<EventLog> log, std::string directory)
-        : drives(std::move(access)),
+    Core(std::shared_ptr<Platform> machine, std::shared_ptr<EventLog> log,
+         const DaemonOptions& options)
+        : platform(std::move(machine)),
           events(std::move(log)),
-          run_directory(std::move(directory)),
-          controller(*drives, engine, *events, Clock::system(),
-                     ControllerPolicy::from_kernel_command_line()) {}
+          run_directory(options.run_directory),
+          lock(options.lock_prefix + "assemble.lock") {
+        forget();
+    }
+
+    /// Nothing is known of the machine.
+    void forget() {
+        started = false;
+        controller = std::make_unique<Controller>(platform->drives(), platform->engine(), *events,
+                                                  platform->clock(), platform->policy());
+    }
 
     /// Holds the lock shared with perch-assemble around anything that may change something.
     template <typename Action>
     auto locked(Action action) -> decltype(action()) {
-        const auto lock = ControllerLock::take(run_directory);
-        if (!lock) {
-            return tl::make_unexpected(lock.error());
+        const auto held = ControllerLock::take(run_directory, lock);
+        if (!held) {
+            return tl::make_unexpected(held.error());
+        }
+        if (platform->before_work()) {
+            forget();
         }
         return action();
     }
 
-    std::shared_ptr<NvmeAccess> drives;
+    /// Looks, and acts on what it finds.
+    Result<void> refresh() {
+        return locked([&]() -> Result<void> {
+            if (!started && platform->trouble().empty()) {
+                started = controller->start().has_value();
+            } else {
+                controller->refresh();
+            }
+            return {};
+        });
+    }
+
+    std::shared_ptr<Platform> platform;
     std::shared_ptr<EventLog> events;
     std::string run_directory;
-    DmEngine engine;
-    Controller controller;
+    std::string lock;
+    std::unique_ptr<Controller> controller;
     bool started = false;
 };
 
-Daemon::Daemon(DaemonOptions options)
+Daemon::Daemon(DaemonOptions options, std::shared_ptr<Platform> platform)
     : options_(std::move(options)),
       events_(std::make_shared<EventLog>(options_.event_database)),
-      drives_(std::make_shared<NvmeAccess>()),
-      core_(std::make_shared<Core>(drives_, events_, options_.run_directory)),
+      platform_(std::move(platform)),
+      core_(std::make_shared<Core>(platform_, events_, options_)),
       dm_worker_(std::make_unique<Worker>()) {}
-
-Daemon::~Daemon() {
-    // The descriptors belong to udev_ and dm_events_.
-    if (udev_descriptor_.is_open()) {
-        udev_descriptor_.release();
-    }
-    if (dm_descriptor_.is_open()) {
-        dm_descriptor_.release();
-    }
-}
 
 Result<void> Daemon::run() {
     // Held until the process ends, however it ends.
-    const auto single = ControllerLock::try_take(options_.run_directory, "perchd.lock");
+    const auto single =
+        ControllerLock::try_take(options_.run_directory, options_.lock_prefix + "perchd.lock");
     if (!single) {
         return single.error().code == Errc::in_use ? fail(Errc::in_use, "perchd is running already")
                                                    : tl::make_unexpected(single.error());
     }
-    auto monitor = UdevMonitor::open();
-    if (!monitor) {
-        return tl::make_unexpected(monitor.error());
+    auto watch = platform_->watch(loop_, [this] { changed(); });
+    if (!watch) {
+        return tl::make_unexpected(watch.error());
     }
-    udev_ = std::move(*monitor);
+    watch_ = std::move(*watch);
     auto server = http::Server::listen(
         loop_, {.socket = options_.socket},
         [this](redfish::Request request, std::function<void(redfish::Response)> respond) {
@@ -116,14 +130,15 @@ Result<void> Daemon::run() {
     }
     server_ = std::move(*server);
     watch_signals();
-    watch_udev();
-    watch_dm();
-    watch_mounts();
     events_->emit(EventKind::started, fmt::format("perchd {} started.", PERCH_VERSION));
     refresh_now();
     loop_.run();
-    events_->emit(EventKind::stopped, "perchd stopped; VDs go on running.");
+    events_->emit(EventKind::stopped, platform_->ends_with_perchd()
+                                          ? "perchd stopped, and its VDs with it."
+                                          : "perchd stopped; VDs go on running.");
     server_.reset();
+    watch_.reset();
+    shut_down();
     events_->flush();
     return {};
 }
@@ -190,12 +205,12 @@ std::uint64_t Daemon::submit(const std::string& name, Operation operation) {
     publish(*snapshot_);
     dm_worker_->post([this, core = core_, id, operation = std::move(operation)] {
         const auto result = guarded<std::string>(
-            [&] { return core->locked([&] { return operation(core->controller); }); });
-        auto shown = core->controller.snapshot();
+            [&] { return core->locked([&] { return operation(*core->controller); }); });
+        auto shown = core->controller->snapshot();
         asio::post(loop_, [this, id, result, shown = std::move(shown)]() mutable {
             finish_task(id, result);
             publish(std::move(shown));
-            schedule_refresh(settle_delay);
+            changed();
         });
     });
     return id;
@@ -212,6 +227,11 @@ void Daemon::finish_task(std::uint64_t id, const Result<std::string>& result) {
     }
 }
 
+void Daemon::changed() {
+    settled_ = false;
+    schedule_refresh(settle_delay);
+}
+
 void Daemon::refresh_now() {
     if (refreshing_) {
         refresh_again_ = true;
@@ -220,42 +240,56 @@ void Daemon::refresh_now() {
     refreshing_ = true;
     dm_worker_->post([this, core = core_] {
         const auto begun = std::chrono::steady_clock::now();
-        const auto done = guarded<void>([&] {
-            return core->locked([&]() -> Result<void> {
-                std::string reason;
-                if (!core->started && dm::available(reason)) {
-                    core->started = core->controller.start().has_value();
-                } else {
-                    core->controller.refresh();
-                }
-                return {};
-            });
-        });
+        const auto done = guarded<void>([&] { return core->refresh(); });
         if (const auto took = std::chrono::steady_clock::now() - begun; took > slow_look) {
             fmt::print(stderr, "perchd: a look at the drives took {} s\n",
                        std::chrono::duration_cast<seconds>(took).count());
         }
-        auto shown = core->controller.snapshot();
-        std::string reason;
-        if (!dm::available(reason)) {
-            shown.problems.push_back({Severity::fatal, "No VD can run: " + reason + ".", "", ""});
+        auto shown = core->controller->snapshot();
+        if (const auto trouble = core->platform->trouble(); !trouble.empty()) {
+            shown.problems.push_back({Severity::fatal, "No VD can run: " + trouble + ".", "", ""});
         }
         if (!done) {
             shown.problems.push_back({Severity::critical, done.error().message, "", ""});
         }
-        const bool busy = core->controller.busy() || !core->controller.all_started();
-        asio::post(loop_, [this, busy, shown = std::move(shown)]() mutable {
-            const bool first = snapshot_->generation == 0;
-            refreshing_ = false;
-            busy_ = busy;
-            publish(std::move(shown));
-            if (first) {
-                sd_notify(0, "READY=1");
-            }
-            schedule_refresh(refresh_again_ ? settle_delay : busy_ ? busy_period : idle_period);
-            refresh_again_ = false;
+        const bool busy = core->controller->busy() || !core->controller->all_started();
+        asio::post(loop_, [this, busy, next_change = core->platform->next_change(),
+                           shown = std::move(shown)]() mutable {
+            finish_refresh(std::move(shown), busy, next_change);
         });
     });
+}
+
+/// Shows what a look has found, and arranges for the next one.
+void Daemon::finish_refresh(Snapshot shown, bool busy, std::optional<double> next_change) {
+    const bool first = snapshot_->generation == 0;
+    refreshing_ = false;
+    publish(std::move(shown));
+    if (first) {
+        sd_notify(0, "READY=1");
+    }
+    const bool healthy = std::all_of(snapshot_->vds.begin(), snapshot_->vds.end(),
+                                     [](const auto& vd) { return vd.state == VdState::optimal; });
+    auto period = settled_ && healthy ? idle_period : second_look;
+    settled_ = true;
+    if (busy) {
+        period = busy_period;
+    }
+    if (refresh_again_) {
+        period = settle_delay;
+    }
+    refresh_again_ = false;
+    const auto scaled = [&](double milliseconds_left) {
+        return milliseconds(static_cast<milliseconds::rep>(milliseconds_left));
+    };
+    if (busy) {
+        period = scaled(static_cast<double>(period.count()) / platform_->pace());
+    }
+    if (next_change) {
+        constexpr double per_second = 1000;
+        period = std::min(period, scaled(*next_change * per_second + 1));
+    }
+    schedule_refresh(std::max(period, shortest_period));
 }
 
 void Daemon::schedule_refresh(milliseconds delay) {
@@ -272,69 +306,6 @@ void Daemon::schedule_refresh(milliseconds delay) {
     });
 }
 
-void Daemon::watch_udev() {
-    if (!udev_descriptor_.is_open()) {
-        udev_descriptor_.assign(udev_->fd());
-    }
-    udev_descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
-                                [this](const boost::system::error_code& error) {
-                                    if (error) {
-                                        return;
-                                    }
-                                    bool drive = false;
-                                    while (const auto event = udev_->next()) {
-                                        if (event->disk.starts_with("nvme")) {
-                                            drives_->invalidate(event->disk);
-                                            drive = true;
-                                        }
-                                    }
-                                    if (drive) {
-                                        schedule_refresh(settle_delay);
-                                    }
-                                    watch_udev();
-                                });
-}
-
-void Daemon::watch_dm() {
-    if (!dm_events_) {
-        auto watch = dm::EventWatch::open();
-        if (!watch) {
-            return;  // no device-mapper: the snapshot says so; the timer still looks
-        }
-        dm_events_ = std::move(*watch);
-        dm_descriptor_.assign(dm_events_->fd());
-    }
-    if (!dm_events_->arm()) {
-        return;
-    }
-    dm_descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
-                              [this](const boost::system::error_code& error) {
-                                  if (!error) {
-                                      schedule_refresh(settle_delay);
-                                      watch_dm();
-                                  }
-                              });
-}
-
-/// /proc/self/mountinfo signals an exceptional condition when something is mounted or unmounted
-/// (proc(5)): who uses a VD is then shown at once.
-void Daemon::watch_mounts() {
-    if (!mounts_descriptor_.is_open()) {
-        const int fd = ::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-        if (fd < 0) {
-            return;  // the timer still looks
-        }
-        mounts_descriptor_.assign(fd);
-    }
-    mounts_descriptor_.async_wait(asio::posix::stream_descriptor::wait_error,
-                                  [this](const boost::system::error_code& error) {
-                                      if (!error) {
-                                          schedule_refresh(settle_delay);
-                                          watch_mounts();
-                                      }
-                                  });
-}
-
 void Daemon::watch_signals() {
     signals_.add(SIGTERM);
     signals_.add(SIGINT);
@@ -344,6 +315,21 @@ void Daemon::watch_signals() {
             loop_.stop();
         }
     });
+}
+
+/// What would not outlive us is stopped in order, unless something hangs it.
+void Daemon::shut_down() {
+    if (!platform_->ends_with_perchd()) {
+        return;
+    }
+    constexpr seconds patience{2};
+    const auto done = dm_worker_->ask<bool>([core = core_] {
+        core->platform->shut_down();
+        return true;
+    });
+    if (done.wait_for(patience) != std::future_status::ready) {
+        fmt::print(stderr, "perchd: the simulation did not stop in time\n");
+    }
 }
 
 }  // namespace perch

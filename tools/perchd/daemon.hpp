@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // perchd: the loop and what hangs on it.
 //
-// Threads: the loop (HTTP, timers, udev and dm wake-ups) never waits for a drive, the kernel or a
-// disk; the dm worker owns the Controller and does all that waits; drives have workers of their own
-// (drives/nvme_access); the event log has its writer. The loop and the dm worker exchange values
-// only: operations one way, snapshots the other.
+// Threads: the loop (HTTP, timers, wake-ups from the platform) never waits for a drive, the kernel
+// or a disk; the dm worker owns the Controller and does all that waits; drives have workers of
+// their own (drives/nvme_access); the event log has its writer. The loop and the dm worker exchange
+// values only: operations one way, snapshots the other.
+//
+// It looks when something happened, every second while something goes on, and otherwise once a
+// minute, in case that a wake-up was lost.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <memory>
 #include <string>
 
-#include "drives/nvme_access.hpp"
-#include "drives/udev_monitor.hpp"
-#include "engine/dm/dm_engine.hpp"
-#include "engine/dm/event_watch.hpp"
 #include "events/event_log.hpp"
 #include "http/server.hpp"
-#include "operations/controller.hpp"
+#include "platform.hpp"
 #include "redfish/service.hpp"
 #include "util/worker.hpp"
 
@@ -30,13 +28,13 @@ namespace perch {
 struct DaemonOptions {
     std::string socket = "/run/perch/perchd.sock";
     std::string run_directory = "/run/perch";
+    std::string lock_prefix;  ///< of the locks' names there
     std::string event_database = "/var/lib/perch/events.db";
 };
 
 class Daemon final : public redfish::Backend {
   public:
-    explicit Daemon(DaemonOptions options);
-    ~Daemon() override;
+    Daemon(DaemonOptions options, std::shared_ptr<Platform> platform);
 
     /// Runs until SIGTERM or SIGINT.
     Result<void> run();
@@ -60,12 +58,12 @@ class Daemon final : public redfish::Backend {
     void answer_waiter(std::uint64_t number);
     void publish(Snapshot snapshot);
     void finish_task(std::uint64_t id, const Result<std::string>& result);
+    void changed();
     void refresh_now();
+    void finish_refresh(Snapshot shown, bool busy, std::optional<double> next_change);
     void schedule_refresh(std::chrono::milliseconds delay);
-    void watch_udev();
-    void watch_dm();
-    void watch_mounts();
     void watch_signals();
+    void shut_down();
 
     DaemonOptions options_;
     boost::asio::io_context loop_{1};
@@ -77,19 +75,15 @@ class Daemon final : public redfish::Backend {
     std::uint64_t next_waiter_ = 1;
     bool refreshing_ = false;
     bool refresh_again_ = false;
-    bool busy_ = false;
+    bool settled_ = false;  ///< one look has found nothing since the last change
 
     std::shared_ptr<EventLog> events_;
-    std::shared_ptr<NvmeAccess> drives_;
+    std::shared_ptr<Platform> platform_;
     std::shared_ptr<Core> core_;
     std::unique_ptr<Worker> dm_worker_;
     std::unique_ptr<http::Server> server_;
-    std::optional<UdevMonitor> udev_;
-    std::optional<dm::EventWatch> dm_events_;
+    std::unique_ptr<Platform::Watch> watch_;
     boost::asio::steady_timer refresh_timer_{loop_};
-    boost::asio::posix::stream_descriptor udev_descriptor_{loop_};
-    boost::asio::posix::stream_descriptor dm_descriptor_{loop_};
-    boost::asio::posix::stream_descriptor mounts_descriptor_{loop_};
     boost::asio::signal_set signals_{loop_};
 };
 

@@ -1,86 +1,71 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// perchd(8): the daemon. Parses its options, gives itself what a storage daemon needs, runs.
-#include <fmt/format.h>
-#include <getopt.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-
-#include <array>
+// perchd(8): the daemon. Parses its options, chooses the machine, runs.
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "daemon.hpp"
+#include "nvme_platform.hpp"
+#include "options.hpp"
+#include "sim_platform.hpp"
 
 namespace {
 
-constexpr const char* usage =
-    "perchd: the Perch daemon. Watches NVMe drives and virtual drives, and serves the management\n"
-    "interface (Redfish over a unix socket). Virtual drives run without it.\n"
-    "\n"
-    "usage: perchd [options]\n"
-    "  --socket PATH    where to listen (default /run/perch/perchd.sock)\n"
-    "  --run-dir DIR    locks (default /run/perch)\n"
-    "  --events PATH    event database (default /var/lib/perch/events.db)\n"
-    "  --version        print the version\n"
-    "  --help           print this\n"
-    "\n"
-    "Exit status: 0 after SIGTERM or SIGINT, 1 when it cannot run, 2 for wrong options.\n";
+constexpr int cannot_run = 1;
+constexpr int wrong_options = 2;
 
-/// A daemon that may run with / on a VD it manages must not need that VD to go on.
-void harden_against_own_storage() {
-    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
-        fmt::print(stderr, "perchd: cannot lock memory; goes on without\n");
+std::string environment(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? "" : value;
+}
+
+perch::Result<std::shared_ptr<perch::Platform>> make_platform(const perch::PerchdOptions& options) {
+    if (!options.simulate) {
+        perch::harden_against_own_storage();
+        return std::make_shared<perch::NvmePlatform>();
     }
-#ifdef PR_SET_IO_FLUSHER
-    if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) != 0) {
-        fmt::print(stderr, "perchd: cannot become an I/O flusher; goes on without\n");
-    }
-#endif
+    return perch::SimPlatform::make({options.sim_drives, options.sim_script, options.sim_directory})
+        .map([&](std::shared_ptr<perch::SimPlatform> platform) -> std::shared_ptr<perch::Platform> {
+            fmt::print(stderr,
+                       "perchd: a simulation; look at it with: PERCH_SOCKET={} perchcli show\n",
+                       std::filesystem::absolute(options.socket).string());
+            return platform;
+        });
+}
+
+bool makes_no_sense(perch::Errc code) {
+    return code == perch::Errc::syntax || code == perch::Errc::limit ||
+           code == perch::Errc::too_small;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    perch::DaemonOptions options;
-    const std::array<option, 6> long_options{{{"socket", required_argument, nullptr, 's'},
-                                              {"run-dir", required_argument, nullptr, 'r'},
-                                              {"events", required_argument, nullptr, 'e'},
-                                              {"version", no_argument, nullptr, 'V'},
-                                              {"help", no_argument, nullptr, 'h'},
-                                              {nullptr, 0, nullptr, 0}}};
-    for (int letter = 0;
-         (letter = getopt_long(argc, argv, "h", long_options.data(), nullptr)) != -1;) {
-        switch (letter) {
-            case 's':
-                options.socket = optarg;
-                break;
-            case 'r':
-                options.run_directory = optarg;
-                break;
-            case 'e':
-                options.event_database = optarg;
-                break;
-            case 'V':
-                fmt::print("perchd {}\n", PERCH_VERSION);
-                return 0;
-            case 'h':
-                fmt::print("{}", usage);
-                return 0;
-            default:
-                fmt::print(stderr, "{}", usage);
-                return 2;
-        }
+    const auto options =
+        perch::parse_perchd_options({argv + std::min(argc, 1), argv + argc}, environment);
+    if (!options) {
+        fmt::print(stderr, "perchd: {}\n\n{}", options.error().message, perch::perchd_usage);
+        return wrong_options;
     }
-    if (optind != argc) {
-        fmt::print(stderr, "perchd: '{}' is not an option\n{}", argv[optind], usage);
-        return 2;
+    if (options->show == perch::PerchdOptions::Show::help) {
+        fmt::print("{}", perch::perchd_usage);
+        return EXIT_SUCCESS;
     }
-    harden_against_own_storage();
-    perch::Daemon daemon(options);
+    if (options->show == perch::PerchdOptions::Show::version) {
+        fmt::print("perchd {}\n", PERCH_VERSION);
+        return EXIT_SUCCESS;
+    }
+    auto platform = make_platform(*options);
+    if (!platform) {
+        fmt::print(stderr, "perchd: {}\n", platform.error().message);
+        return makes_no_sense(platform.error().code) ? wrong_options : cannot_run;
+    }
+    perch::Daemon daemon(
+        {options->socket, options->run_directory, options->lock_prefix, options->event_database},
+        std::move(*platform));
     if (const auto done = daemon.run(); !done) {
         fmt::print(stderr, "perchd: {}\n", done.error().message);
-        return 1;
+        return cannot_run;
     }
     // A worker that a drive has hung must not keep the process: skip static destruction.
     std::fflush(nullptr);

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // VDs on the kernel's device-mapper.
 //
-// Below each VD lie two linear devices per member (metadata and data extent of its partition),
-// above them one raid device. A change of members is a reload: the new table is loaded beside the
-// live one, then suspend and resume swap them. A kill between the two leaves the device suspended
-// with a loaded table that says what the configuration said before the load; resume_suspended()
-// puts it right.
+// Below each VD lie two linear devices per member (metadata and data extent of its partition; RAID0
+// has data only). Above them:
+//   RAID1, 10, 5, 6   one raid device, the VD
+//   RAID0             one striped device, the VD
+//   RAID50, 60        a raid device per span, and the VD striped over these, its chunk being one
+//                     span's full row of data
+// A change of members is a reload of the raid device that has them: the new table is loaded beside
+// the live one, then suspend and resume swap them. A kill between the two leaves the device
+// suspended with a loaded table that says what the configuration said before the load;
+// resume_suspended() puts it right.
 #pragma once
 
+#include <map>
+#include <memory>
+
+#include "engine/dm/init_job.hpp"
 #include "engine/engine.hpp"
 
 namespace perch {
@@ -18,11 +27,21 @@ class DmEngine final : public Engine {
     Result<void> stop(const Uuid& vd) override;
     Result<std::optional<EngineStatus>> status(const Uuid& vd) override;
     Result<void> request_resync(const Uuid& vd) override;
+    Result<void> start_check(const Uuid& vd) override;
+    Result<void> start_init(const Uuid& vd, std::uint64_t from_bytes) override;
+    Result<void> stop_task(const Uuid& vd) override;
+    Result<void> zero(const Uuid& vd, std::uint64_t offset, std::uint64_t bytes) override;
     Result<std::vector<Uuid>> running() override;
     Result<int> resume_suspended() override;
     [[nodiscard]] std::uint64_t record_bytes() const override;
     [[nodiscard]] Result<std::optional<MemberRecord>> decode_record(
         std::span<const std::byte> metadata) const override;
+    [[nodiscard]] Result<Bytes> rewrite_record(std::span<const std::byte> metadata,
+                                               std::uint64_t events,
+                                               const std::vector<int>& failed_rows) const override;
+
+  private:
+    std::map<Uuid, std::unique_ptr<InitJob>> inits_;
 };
 
 }  // namespace perch

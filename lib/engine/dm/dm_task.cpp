@@ -195,6 +195,16 @@ Result<void> remove(const std::string& name, Visibility visibility) {
     });
 }
 
+Result<void> rename(const std::string& name, const std::string& new_name) {
+    return named_task(DM_DEVICE_RENAME, "rename", name)
+        .and_then([&](const TaskPtr& task) -> Result<void> {
+            if (dm_task_set_newname(task.get(), new_name.c_str()) == 0) {
+                return failure("rename", name, EINVAL);
+            }
+            return run_and_settle(task, "rename", name, Visibility::published);
+        });
+}
+
 Result<void> message(const std::string& name, const std::string& text) {
     return named_task(DM_DEVICE_TARGET_MSG, "send a message to", name)
         .and_then([&](const TaskPtr& task) -> Result<void> {

@@ -45,6 +45,8 @@ Result<void> suspend(const std::string& name);
 Result<void> resume(const std::string& name, Visibility visibility);
 /// Errc::in_use when it is open.
 Result<void> remove(const std::string& name, Visibility visibility);
+/// Gives a device another name; udev moves its links.
+Result<void> rename(const std::string& name, const std::string& new_name);
 /// Sends a message to the target at the device's beginning.
 Result<void> message(const std::string& name, const std::string& text);
 /// Drops a loaded table that was never resumed.

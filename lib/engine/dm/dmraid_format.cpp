@@ -89,6 +89,21 @@ bool bitmap_dirty(std::span<const std::byte> metadata) {
     return false;
 }
 
+/// The layouts that DESIGN.md section 3 names, which md, dm-raid and (RAID6) DDF share.
+std::string_view raid_type(RaidLevel level) {
+    switch (level) {
+        case RaidLevel::raid1:
+            return "raid1";
+        case RaidLevel::raid10:
+            return "raid10";
+        case RaidLevel::raid6:
+        case RaidLevel::raid60:
+            return "raid6_nc";
+        default:
+            return "raid5_ls";
+    }
+}
+
 EngineTask parse_task(std::string_view action) {
     constexpr std::array<std::pair<std::string_view, EngineTask>, 6> names{
         {{"idle", EngineTask::none},
@@ -119,7 +134,9 @@ MemberHealth parse_health(char letter, EngineTask task) {
 
 }  // namespace
 
-std::string raid5_params(std::uint64_t strip_bytes, const std::vector<RaidDevices>& devices) {
+std::string raid_params(RaidLevel level, std::uint64_t strip_bytes,
+                        const std::vector<RaidDevices>& devices) {
+    // Options in the order in which the kernel prints them.
     std::string options = fmt::format("{}", strip_bytes / sector_bytes);
     int words = 1;
     for (std::size_t row = 0; row < devices.size(); ++row) {
@@ -130,11 +147,36 @@ std::string raid5_params(std::uint64_t strip_bytes, const std::vector<RaidDevice
     }
     options += fmt::format(" max_recovery_rate {}", max_recovery_rate);
     words += 2;
-    std::string line = fmt::format("raid5_ls {} {} {}", words, options, devices.size());
+    if (level == RaidLevel::raid10) {
+        options += " raid10_copies 2 raid10_format near";
+        words += 4;
+    }
+    std::string line = fmt::format("{} {} {} {}", raid_type(level), words, options, devices.size());
     for (const auto& device : devices) {
         line += device.data.empty() ? " - -" : fmt::format(" {} {}", device.metadata, device.data);
     }
     return line;
+}
+
+std::string striped_params(std::uint64_t chunk_bytes, const std::vector<std::string>& devices) {
+    auto line = fmt::format("{} {}", devices.size(), chunk_bytes / sector_bytes);
+    for (const auto& device : devices) {
+        line += fmt::format(" {} 0", device);
+    }
+    return line;
+}
+
+Result<std::vector<std::string>> parse_striped_devices(std::string_view params) {
+    const auto words = split(params);
+    std::size_t count = 0;
+    if (words.size() < 2 || !to_number(words[0], count) || words.size() != 2 + 2 * count) {
+        return fail(Errc::io, "unexpected striped table '{}'", params);
+    }
+    std::vector<std::string> devices;
+    for (std::size_t i = 2; i < words.size(); i += 2) {
+        devices.emplace_back(words[i]);
+    }
+    return devices;
 }
 
 Result<std::vector<RaidDevices>> parse_raid_devices(std::string_view params) {
@@ -208,6 +250,26 @@ Result<std::optional<MemberRecord>> decode_superblock(std::span<const std::byte>
         }
     }
     return std::optional(record);
+}
+
+Result<Bytes> rewrite_superblock(std::span<const std::byte> bytes, std::uint64_t events,
+                                 const std::vector<int>& failed_rows) {
+    const auto record = decode_superblock(bytes);
+    if (!record || !*record || bytes.size() < bitmap_offset) {
+        return fail(Errc::corrupt, "no dm-raid superblock to rewrite");
+    }
+    auto raw = load<RaidSuperblock>(bytes);
+    raw.events = htole64(events);
+    std::uint64_t failed = 0;
+    for (const int row : failed_rows) {
+        if (row < max_recorded_rows) {
+            failed |= 1ULL << row;
+        }
+    }
+    raw.failed_devices = htole64(failed);
+    Bytes result(bytes.begin(), bytes.begin() + bitmap_offset);
+    std::memcpy(result.data(), &raw, sizeof(raw));
+    return result;
 }
 
 }  // namespace perch::dm

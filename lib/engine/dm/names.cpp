@@ -19,6 +19,12 @@ std::string vd_name(std::string_view name) {
 std::string vd_uuid(const Uuid& vd) {
     return fmt::format("{}{}", vd_prefix, vd.str());
 }
+std::string span_name(const Uuid& vd, int span) {
+    return fmt::format("perch_{}_span{}", vd.str(), span);
+}
+std::string span_uuid(const Uuid& vd, int span) {
+    return fmt::format("{}{}-span{}", part_prefix, vd.str(), span);
+}
 std::string part_name(const Uuid& instance, Part part) {
     return fmt::format("perch_{}_{}", instance.str(), part_word(part));
 }

@@ -20,6 +20,9 @@ enum class Part { metadata, data };
 /// "perch-<vd name>": udev makes /dev/perch/<vd name> from it.
 std::string vd_name(std::string_view name);
 std::string vd_uuid(const Uuid& vd);
+/// One span of a VD that stripes over spans.
+std::string span_name(const Uuid& vd, int span);
+std::string span_uuid(const Uuid& vd, int span);
 /// Member devices are named after the member's instance, so that the device of a replaced member
 /// and of its replacement can exist side by side.
 std::string part_name(const Uuid& instance, Part part);
