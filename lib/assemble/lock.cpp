@@ -39,10 +39,11 @@ Result<ControllerLock> ControllerLock::try_take(const std::string& directory,
                                                 const std::string& name) {
     constexpr auto step = std::chrono::milliseconds(20);
     constexpr int tries = 10;
-    auto taken = lock(directory + "/" + name, LOCK_EX | LOCK_NB);
+    const auto path = directory + "/" + name;
+    auto taken = lock(path, LOCK_EX | LOCK_NB);
     for (int i = 1; !taken && taken.error().code == Errc::in_use && i < tries; ++i) {
         std::this_thread::sleep_for(step);
-        taken = lock(directory + "/" + name, LOCK_EX | LOCK_NB);
+        taken = lock(path, LOCK_EX | LOCK_NB);
     }
     return taken;
 }
