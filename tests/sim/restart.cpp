@@ -30,12 +30,6 @@ std::vector<Member> members(const World& world) {
     return world.controller->snapshot().vds.at(0).members;
 }
 
-History following(const Configuration& configuration) {
-    History history;
-    history.configuration = configuration;
-    return history;
-}
-
 }  // namespace
 
 TEST_CASE("a drive that was dropped while the daemon was dead is not trusted at the next start") {
@@ -147,15 +141,20 @@ TEST_CASE("a drive with a VD of another history is not free") {
     create(world);
     auto drives = world.drives.look();
     // A configuration that has gone another way: it never heard of the VD on these drives.
-    auto other = *drives[0].configuration;
+    auto other = successor(*drives[0].configuration);
+    other.parent = Uuid::random();
     other.vds.clear();
-    settle_identities(drives, following(other));
+    for (auto& drive : other.drives) {
+        drive.acknowledged = Uuid::random();
+        drive.attempted.clear();
+    }
+    settle_identities(drives, choose_history(drives, other, true));
     REQUIRE(drives[0].content.find("data") != std::string::npos);
     REQUIRE(drives[4].content.empty());
     // One that deleted it has the right to its drives.
     drives = world.drives.look();
     other.tombstones.push_back(world.uuid());
-    settle_identities(drives, following(other));
+    settle_identities(drives, choose_history(drives, other, true));
     REQUIRE(drives[0].content.empty());
 }
 
