@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A simulated machine for tests: perchd --engine=sim in a directory of its own, and a FIFO for what happens to it.
 
-    from sim import machine, simulation  # noqa: F401
+    from sim import directory, machine, simulation  # noqa: F401  (fixtures; they need each other)
 
     def test_a_pulled_drive(simulation):                        # eight drives of 3.2 TB
         assert simulation.perchcli("/c0", "add", "vd", "r5", "drives=0:0-3").returncode == 0

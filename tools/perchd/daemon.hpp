@@ -6,8 +6,8 @@
 // their own (drives/nvme_access); the event log has its writer. The loop and the dm worker exchange
 // values only: operations one way, snapshots the other.
 //
-// It looks when something happened, every second while something goes on, and otherwise once a
-// minute, in case that a wake-up was lost.
+// It looks when something happened, every second while something goes on, every five while a VD is
+// not Optimal, and otherwise once a minute, in case that a wake-up was lost.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
