@@ -294,6 +294,10 @@ std::string describe_drive(const ConfigDrive& drive) {
                           : fmt::format("s{} (SN {})", drive.slot, drive.serial);
 }
 
+std::string bay(const FoundDrive& drive) {
+    return fmt::format("s{} (SN {})", drive.identity.slot, drive.identity.serial);
+}
+
 const FoundDrive* find_by_uuid(const std::vector<FoundDrive>& drives, const Uuid& uuid) {
     const auto found = std::find_if(drives.begin(), drives.end(), [&](const auto& drive) {
         return drive.answered && drive.label && drive.label->drive == uuid;

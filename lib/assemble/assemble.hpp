@@ -81,6 +81,8 @@ EngineVd engine_vd(const ConfigVd& vd, const std::vector<FoundDrive>& drives,
 
 /// "s3 (SN PERCH00000003)".
 std::string describe_drive(const ConfigDrive& drive);
+/// The same of a drive that is there.
+std::string bay(const FoundDrive& drive);
 
 /// Whether a member in that state takes part (online or candidate).
 bool takes_part(MemberState state);

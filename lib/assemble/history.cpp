@@ -4,21 +4,11 @@
 #include <algorithm>
 
 #include "assemble/assemble.hpp"
+#include "util/collections.hpp"
 
 namespace perch {
 
 namespace {
-
-template <typename List, typename Value>
-bool has(const List& list, const Value& value) {
-    return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-const ConfigVd* find_by_uuid(const Configuration& configuration, const Uuid& uuid) {
-    const auto found = std::find_if(configuration.vds.begin(), configuration.vds.end(),
-                                    [&](const auto& vd) { return vd.uuid == uuid; });
-    return found == configuration.vds.end() ? nullptr : &*found;
-}
 
 const ConfigMember* member_on(const ConfigVd& vd, const Uuid& drive) {
     const auto found = std::find_if(vd.members.begin(), vd.members.end(),
@@ -73,7 +63,8 @@ std::vector<OtherHistory> states_of(const std::vector<FoundDrive>& drives, const
 bool descends_from(const Configuration& ours, const Configuration& held, const Uuid& drive) {
     const auto* known = find_drive(ours, drive);
     return held.id == ours.id || held.id == ours.parent ||
-           (known != nullptr && (known->acknowledged == held.id || has(known->attempted, held.id)));
+           (known != nullptr &&
+            (known->acknowledged == held.id || contains(known->attempted, held.id)));
 }
 
 template <typename Relation>
@@ -145,7 +136,7 @@ std::vector<OtherHistory> separate_histories(std::vector<OtherHistory> states) {
 /// Whether a history that some drive follows forbids our group to start by itself: it went on with
 /// a VD of the group, and the drive is a member, or it dropped a member that we count on.
 bool forbids(const OtherHistory& other, const ConfigVd& vd) {
-    const auto* theirs = find_by_uuid(other.configuration, vd.uuid);
+    const auto* theirs = find_vd(other.configuration, vd.uuid);
     if (theirs == nullptr) {
         return false;
     }
@@ -166,7 +157,7 @@ bool all_members_follow(const Configuration& ours, int group, const OtherHistory
                         const std::vector<FoundDrive>& drives) {
     bool any = false;
     for (const auto* vd : vds_of_group(ours, group)) {
-        const auto* theirs = find_by_uuid(other.configuration, vd->uuid);
+        const auto* theirs = find_vd(other.configuration, vd->uuid);
         if (theirs == nullptr || theirs->deleting || vd->deleting) {
             return false;
         }
@@ -175,21 +166,13 @@ bool all_members_follow(const Configuration& ours, int group, const OtherHistory
                                  member_on(*theirs, drive.label->drive) == nullptr)) {
                 continue;
             }
-            if (!has(other.drives, drive.label->drive)) {
+            if (!contains(other.drives, drive.label->drive)) {
                 return false;
             }
             any = true;
         }
     }
     return any;
-}
-
-template <typename Used>
-int first_free(int from, Used used) {
-    while (used(from)) {
-        ++from;
-    }
-    return from;
 }
 
 std::string free_name(const Configuration& configuration, const std::string& wanted) {
@@ -218,8 +201,8 @@ bool accounts_for(const Configuration& ours, const Configuration& held, const Uu
         if (member == nullptr) {
             return true;
         }
-        const auto* mine = find_by_uuid(ours, vd.uuid);
-        return mine == nullptr ? has(ours.tombstones, vd.uuid) : mine->members == vd.members;
+        const auto* mine = find_vd(ours, vd.uuid);
+        return mine == nullptr ? contains(ours.tombstones, vd.uuid) : mine->members == vd.members;
     });
 }
 
@@ -243,8 +226,7 @@ History choose_history(const std::vector<FoundDrive>& drives, const Configuratio
     for (const auto& drive : drives) {
         if (drive.trouble && drive.trouble->code == Errc::incompatible &&
             (!drive.label || drive.label->controller == ours.controller)) {
-            history.refusal = fmt::format("s{} (SN {}): {}", drive.identity.slot,
-                                          drive.identity.serial, drive.trouble->message);
+            history.refusal = fmt::format("{}: {}", bay(drive), drive.trouble->message);
         }
         if (drive.label && drive.label->controller == ours.controller && !drive.configuration &&
             !drive.trouble) {
@@ -287,7 +269,7 @@ History choose_history(const std::vector<FoundDrive>& drives, const Configuratio
                     }
                 }
                 std::erase_if(follows->drives,
-                              [&](const auto& drive) { return has(history.behind, drive); });
+                              [&](const auto& drive) { return contains(history.behind, drive); });
                 ours = std::move(*merged);
                 continue;
             }
@@ -312,7 +294,7 @@ History choose_history(const std::vector<FoundDrive>& drives, const Configuratio
             std::erase_if(other.drives, [&](const auto& drive) {
                 const auto* known = find_drive(ours, drive);
                 return known != nullptr && (known->acknowledged == other.held.at(drive) ||
-                                            has(known->attempted, other.held.at(drive)));
+                                            contains(known->attempted, other.held.at(drive)));
             });
             if (!other.drives.empty()) {
                 history.others.push_back(std::move(other));
@@ -348,7 +330,7 @@ void settle_identities(std::vector<FoundDrive>& drives, const History& history) 
             continue;
         }
         for (const auto& other : history.others) {
-            if (!has(other.drives, drive.label->drive)) {
+            if (!contains(other.drives, drive.label->drive)) {
                 continue;
             }
             const bool ours = other.configuration.controller == history.configuration.controller;
@@ -369,10 +351,10 @@ Result<Configuration> with_group(const Configuration& ours, const OtherHistory& 
     std::optional<int> replaced;
     std::vector<ConfigVd> previous;
     for (const auto* vd : incoming) {
-        if (has(ours.tombstones, vd->uuid)) {
+        if (contains(ours.tombstones, vd->uuid)) {
             return fail(Errc::wrong_state, "the VD '{}' was deleted on this controller", vd->name);
         }
-        if (const auto* mine = find_by_uuid(ours, vd->uuid); mine != nullptr) {
+        if (const auto* mine = find_vd(ours, vd->uuid); mine != nullptr) {
             if (replaced && *replaced != mine->group) {
                 return fail(Errc::wrong_state,
                             "its VDs belong to several drive groups of this controller");
@@ -409,7 +391,7 @@ Result<Configuration> with_group(const Configuration& ours, const OtherHistory& 
     }
     // What they held is our past from now on; what others of the group hold is what it was.
     for (auto& drive : merged.drives) {
-        if (has(other.drives, drive.uuid)) {
+        if (contains(other.drives, drive.uuid)) {
             drive.attempted.push_back(other.held.at(drive.uuid));
         }
     }

@@ -451,6 +451,12 @@ ConfigVd* find_vd(Configuration& configuration, int id) {
     return found == configuration.vds.end() ? nullptr : &*found;
 }
 
+const ConfigVd* find_vd(const Configuration& configuration, const Uuid& vd) {
+    const auto found = std::find_if(configuration.vds.begin(), configuration.vds.end(),
+                                    [&](const auto& row) { return row.uuid == vd; });
+    return found == configuration.vds.end() ? nullptr : &*found;
+}
+
 const ConfigDrive* find_drive(const Configuration& configuration, const Uuid& drive) {
     const auto found = std::find_if(configuration.drives.begin(), configuration.drives.end(),
                                     [&](const auto& row) { return row.uuid == drive; });

@@ -128,6 +128,7 @@ std::optional<int> group_of_drive(const Configuration& configuration, const Uuid
 std::vector<Range> free_in_group(const Configuration& configuration, int group);
 const ConfigVd* find_vd(const Configuration& configuration, int id);
 ConfigVd* find_vd(Configuration& configuration, int id);
+const ConfigVd* find_vd(const Configuration& configuration, const Uuid& vd);
 const ConfigDrive* find_drive(const Configuration& configuration, const Uuid& drive);
 /// Records or refreshes what is known of a drive.
 void upsert_drive(Configuration& configuration, const ConfigDrive& drive);

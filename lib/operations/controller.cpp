@@ -7,7 +7,6 @@
 #include <chrono>
 #include <fstream>
 
-#include "operations/titles.hpp"
 #include "util/units.hpp"
 
 namespace perch {
@@ -393,8 +392,14 @@ bool Controller::all_started() const {
 }
 
 bool Controller::busy() const {
-    return std::any_of(runtimes_.begin(), runtimes_.end(), [](const auto& entry) {
-        return entry.second.status && entry.second.status->task != EngineTask::none;
+    return std::any_of(configuration_.vds.begin(), configuration_.vds.end(), [&](const auto& vd) {
+        const auto* runtime = runtime_of(vd);
+        if (runtime == nullptr || !runtime->status) {
+            return false;
+        }
+        // A resync so short that no look fell into it still has to be confirmed.
+        return runtime->status->task != EngineTask::none ||
+               (vd.needs_resync && vd_state(vd) == VdState::optimal);
     });
 }
 

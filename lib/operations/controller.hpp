@@ -139,7 +139,8 @@ class Controller {
 
     /// True while every VD runs with all its members, or is known to have to wait for a person.
     [[nodiscard]] bool all_started() const;
-    /// True while some operation makes progress that a user may be watching.
+    /// True while some operation makes progress that a user may be watching, or its end is to be
+    /// confirmed.
     [[nodiscard]] bool busy() const;
 
   private:
@@ -219,10 +220,14 @@ class Controller {
 
     // Requests (controller_requests.cpp, controller_members.cpp).
     [[nodiscard]] Result<void> check_healthy_configuration() const;
+    [[nodiscard]] Result<const ConfigVd*> configured_vd(int id) const;
     [[nodiscard]] Result<const ConfigVd*> running_vd(int id) const;
     [[nodiscard]] Result<void> check_unused(const ConfigVd& vd) const;
     [[nodiscard]] Result<const FoundDrive*> found_drive(const std::string& id) const;
     [[nodiscard]] Result<std::vector<MemberPlace>> member_places(const std::string& drive) const;
+    /// After a look, and only while changes are allowed.
+    Result<const FoundDrive*> ready_drive(const std::string& id);
+    Result<std::vector<MemberPlace>> ready_places(const std::string& drive);
     [[nodiscard]] Result<void> check_takeable(const FoundDrive& drive, bool force) const;
     [[nodiscard]] ConfigDrive config_drive(const FoundDrive& drive, const Label& label) const;
     /// A labelled drive of ours from one that may be used; drives_ is looked at anew.

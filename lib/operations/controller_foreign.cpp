@@ -4,17 +4,12 @@
 #include <algorithm>
 
 #include "operations/controller.hpp"
-#include "operations/titles.hpp"
+#include "util/collections.hpp"
 #include "util/units.hpp"
 
 namespace perch {
 
 namespace {
-
-template <typename List, typename Value>
-bool has(const List& list, const Value& value) {
-    return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 std::set<int> groups_of(const Configuration& configuration) {
     std::set<int> groups;
@@ -30,18 +25,8 @@ bool any_member_in(const Configuration& configuration, int group, const std::vec
     const auto vds = vds_of_group(configuration, group);
     return std::any_of(vds.begin(), vds.end(), [&](const auto* vd) {
         return std::any_of(vd->members.begin(), vd->members.end(),
-                           [&](const auto& member) { return has(drives, member.drive); });
+                           [&](const auto& member) { return contains(drives, member.drive); });
     });
-}
-
-/// The drive group of `configuration` that has these VDs.
-std::optional<int> group_with(const Configuration& configuration, const Uuid& vd) {
-    for (const auto& row : configuration.vds) {
-        if (row.uuid == vd) {
-            return row.group;
-        }
-    }
-    return std::nullopt;
 }
 
 }  // namespace
@@ -121,7 +106,8 @@ Result<Configuration> Controller::imported(const Configuration& base,
         }
         for (auto& member : vd.members) {
             const bool there = find_by_uuid(drives_, member.drive) != nullptr;
-            if (there && takes_part(member.state) && !has(foreign.history.drives, member.drive)) {
+            if (there && takes_part(member.state) &&
+                !contains(foreign.history.drives, member.drive)) {
                 member.state = MemberState::offline;
             }
         }
@@ -133,7 +119,7 @@ Result<Configuration> Controller::imported(const Configuration& base,
                 continue;
             }
             for (auto& drive : merged->drives) {
-                if (has(other.drives, drive.uuid) &&
+                if (contains(other.drives, drive.uuid) &&
                     group_of_drive(*merged, drive.uuid) == foreign.shown.original_group) {
                     drive.attempted.push_back(other.held.at(drive.uuid));
                 }
@@ -150,7 +136,7 @@ void Controller::preview(Foreign& foreign) {
     const auto vds = vds_of_group(theirs, shown.original_group);
     for (const auto& member : vds.front()->members) {
         const auto* drive = find_by_uuid(drives_, member.drive);
-        if (drive != nullptr && has(foreign.history.drives, member.drive)) {
+        if (drive != nullptr && contains(foreign.history.drives, member.drive)) {
             shown.drives.push_back(drive->identity.id());
         } else if (const auto* known = find_drive(theirs, member.drive); known != nullptr) {
             shown.missing.push_back(
@@ -184,8 +170,7 @@ void Controller::preview(Foreign& foreign) {
             shown.vds.push_back(std::move(row));
             continue;
         }
-        const auto after = std::find_if(merged->vds.begin(), merged->vds.end(),
-                                        [&](const auto& other) { return other.uuid == vd->uuid; });
+        const auto* after = find_vd(*merged, vd->uuid);
         row.import_name = after->name;
         const auto records = read_records(*after);
         AssemblyPlan plan;
@@ -213,7 +198,7 @@ Result<void> Controller::import_foreign(const std::vector<int>& groups) {
     }
     std::vector<Foreign> chosen;
     for (const auto& foreign : foreign_) {
-        if (groups.empty() ? foreign.shown.complete : has(groups, foreign.shown.id)) {
+        if (groups.empty() ? foreign.shown.complete : contains(groups, foreign.shown.id)) {
             chosen.push_back(foreign);
         }
     }
@@ -261,12 +246,11 @@ Result<void> Controller::import_foreign(const std::vector<int>& groups) {
         return done;
     }
     for (const auto& foreign : chosen) {
-        const auto place = group_with(configuration_, *Uuid::parse(foreign.shown.vds.front().uuid));
-        events_.emit(
-            EventKind::foreign_imported,
-            fmt::format("A foreign drive group was imported as drive group {} ({}, {} "
-                        "VDs).",
-                        place.value_or(-1), foreign.shown.level, foreign.shown.vds.size()));
+        const auto* vd = find_vd(configuration_, *Uuid::parse(foreign.shown.vds.front().uuid));
+        events_.emit(EventKind::foreign_imported,
+                     fmt::format("A foreign drive group was imported as drive group {} ({}, {} "
+                                 "VDs).",
+                                 vd->group, foreign.shown.level, foreign.shown.vds.size()));
     }
     refresh();
     return {};
@@ -280,7 +264,7 @@ Result<void> Controller::clear_foreign(const std::vector<int>& groups) {
     std::vector<const FoundDrive*> drives;
     std::size_t chosen = 0;
     for (const auto& foreign : foreign_) {
-        if (!groups.empty() ? !has(groups, foreign.shown.id) : foreign.own_version) {
+        if (!groups.empty() ? !contains(groups, foreign.shown.id) : foreign.own_version) {
             continue;
         }
         if (foreign.own_version) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "operations/controller.hpp"
-#include "operations/titles.hpp"
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
 
@@ -71,6 +70,16 @@ Result<std::vector<Controller::MemberPlace>> Controller::member_places(
                     row->serial);
     }
     return places;
+}
+
+Result<const FoundDrive*> Controller::ready_drive(const std::string& id) {
+    refresh();
+    return check_healthy_configuration().and_then([&] { return found_drive(id); });
+}
+
+Result<std::vector<Controller::MemberPlace>> Controller::ready_places(const std::string& drive) {
+    refresh();
+    return check_healthy_configuration().and_then([&] { return member_places(drive); });
 }
 
 ConfigDrive Controller::config_drive(const FoundDrive& drive, const Label& label) const {
@@ -213,9 +222,7 @@ Result<void> Controller::change_members(const std::vector<MemberPlace>& places, 
 }
 
 Result<void> Controller::set_offline(const std::string& drive) {
-    refresh();
-    const auto places =
-        check_healthy_configuration().and_then([&] { return member_places(drive); });
+    const auto places = ready_places(drive);
     if (!places) {
         return tl::make_unexpected(places.error());
     }
@@ -299,9 +306,7 @@ Result<void> Controller::begin_rebuild(const std::vector<MemberPlace>& places) {
 }
 
 Result<void> Controller::start_rebuild(const std::string& drive) {
-    refresh();
-    const auto places =
-        check_healthy_configuration().and_then([&] { return member_places(drive); });
+    const auto places = ready_places(drive);
     if (!places) {
         return tl::make_unexpected(places.error());
     }
@@ -329,9 +334,7 @@ Result<void> Controller::start_rebuild(const std::string& drive) {
 }
 
 Result<void> Controller::stop_rebuild(const std::string& drive) {
-    refresh();
-    const auto places =
-        check_healthy_configuration().and_then([&] { return member_places(drive); });
+    const auto places = ready_places(drive);
     if (!places) {
         return tl::make_unexpected(places.error());
     }
@@ -417,9 +420,7 @@ Result<void> Controller::insert_member(const InsertRequest& request) {
 }
 
 Result<void> Controller::set_missing(const std::string& drive) {
-    refresh();
-    const auto places =
-        check_healthy_configuration().and_then([&] { return member_places(drive); });
+    const auto places = ready_places(drive);
     if (!places) {
         return tl::make_unexpected(places.error());
     }
@@ -447,11 +448,7 @@ Result<void> Controller::set_missing(const std::string& drive) {
 }
 
 Result<void> Controller::set_unconfigured(const std::string& id, bool force) {
-    refresh();
-    if (auto ok = check_healthy_configuration(); !ok) {
-        return ok;
-    }
-    const auto drive = found_drive(id);
+    const auto drive = ready_drive(id);
     if (!drive) {
         return tl::make_unexpected(drive.error());
     }
@@ -514,11 +511,7 @@ Result<void> Controller::set_unconfigured(const std::string& id, bool force) {
 }
 
 Result<void> Controller::set_jbod(const std::string& id, bool force) {
-    refresh();
-    if (auto ok = check_healthy_configuration(); !ok) {
-        return ok;
-    }
-    const auto drive = found_drive(id);
+    const auto drive = ready_drive(id);
     if (!drive) {
         return tl::make_unexpected(drive.error());
     }
@@ -601,11 +594,7 @@ Result<void> Controller::check_spare(const FoundDrive& drive,
 }
 
 Result<void> Controller::add_spare(const std::string& id, const std::vector<int>& groups) {
-    refresh();
-    if (auto ok = check_healthy_configuration(); !ok) {
-        return ok;
-    }
-    const auto drive = found_drive(id);
+    const auto drive = ready_drive(id);
     if (!drive) {
         return tl::make_unexpected(drive.error());
     }
@@ -649,11 +638,7 @@ Result<void> Controller::add_spare(const std::string& id, const std::vector<int>
 }
 
 Result<void> Controller::delete_spare(const std::string& id) {
-    refresh();
-    if (auto ok = check_healthy_configuration(); !ok) {
-        return ok;
-    }
-    const auto drive = found_drive(id);
+    const auto drive = ready_drive(id);
     if (!drive) {
         return tl::make_unexpected(drive.error());
     }

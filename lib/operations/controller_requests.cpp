@@ -6,20 +6,12 @@
 
 #include "drives/block_users.hpp"
 #include "operations/controller.hpp"
-#include "operations/titles.hpp"
+#include "util/collections.hpp"
 #include "util/units.hpp"
 
 namespace perch {
 
 namespace {
-
-template <typename Used>
-int first_free(int from, Used used) {
-    while (used(from)) {
-        ++from;
-    }
-    return from;
-}
 
 Result<void> check_name(const Configuration& configuration, const std::string& name, int id) {
     if (!valid_vd_name(name)) {
@@ -139,7 +131,12 @@ Result<std::vector<std::string>> Controller::rows_for(const CreateRequest& reque
 Result<VdLayout> Controller::plan_layout(const CreateRequest& request, const RaidShape& shape,
                                          int group, bool existing) const {
     if (existing) {
-        return vd_layout(shape, free_in_group(configuration_, group), request.size_bytes);
+        const auto free = free_in_group(configuration_, group);
+        if (free.empty()) {
+            return fail(Errc::too_small, "no free space to create a VD: drive group {} is full",
+                        group);
+        }
+        return vd_layout(shape, free, request.size_bytes);
     }
     std::uint64_t smallest = UINT64_MAX;
     const FoundDrive* first = nullptr;
@@ -378,8 +375,8 @@ Result<void> Controller::check_unused(const ConfigVd& vd) const {
     return {};
 }
 
-/// The VD, if requests that need the engine can be carried out on it.
-Result<const ConfigVd*> Controller::running_vd(int id) const {
+/// The VD, while changes are allowed.
+Result<const ConfigVd*> Controller::configured_vd(int id) const {
     if (auto ok = check_healthy_configuration(); !ok) {
         return tl::make_unexpected(ok.error());
     }
@@ -387,27 +384,30 @@ Result<const ConfigVd*> Controller::running_vd(int id) const {
     if (vd == nullptr || vd->deleting) {
         return fail(Errc::not_found, "no VD {}; 'perchcli /c0/vall show' lists them", id);
     }
-    if (vd_state(*vd) == VdState::offline) {
-        return fail(Errc::wrong_state, "{} is Offline: {}", vd_title(*vd),
-                    runtime_of(*vd) == nullptr ? "" : runtime_of(*vd)->reason);
+    return vd;
+}
+
+/// The VD, if requests that need the engine can be carried out on it.
+Result<const ConfigVd*> Controller::running_vd(int id) const {
+    const auto vd = configured_vd(id);
+    if (vd && vd_state(**vd) == VdState::offline) {
+        return fail(Errc::wrong_state, "{} is Offline: {}", vd_title(**vd),
+                    runtime_of(**vd) == nullptr ? "" : runtime_of(**vd)->reason);
     }
     return vd;
 }
 
 Result<void> Controller::rename_vd(int id, const std::string& name) {
     refresh();
-    if (auto ok = check_healthy_configuration(); !ok) {
-        return ok;
-    }
-    const auto* vd = find_vd(configuration_, id);
-    if (vd == nullptr || vd->deleting) {
-        return fail(Errc::not_found, "no VD {}; 'perchcli /c0/vall show' lists them", id);
+    const auto vd = configured_vd(id);
+    if (!vd) {
+        return tl::make_unexpected(vd.error());
     }
     if (auto ok = check_name(configuration_, name, id); !ok) {
         return ok;
     }
-    const auto before = vd_title(*vd);
-    if (vd->name == name) {
+    const auto before = vd_title(**vd);
+    if ((*vd)->name == name) {
         return {};
     }
     auto next = configuration_;

@@ -11,7 +11,6 @@
 
 #include "drives/block_users.hpp"
 #include "operations/controller.hpp"
-#include "operations/titles.hpp"
 #include "util/units.hpp"
 
 namespace perch {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "operations/controller.hpp"
-#include "operations/titles.hpp"
 #include "uapi/perch_format.h"
 #include "util/units.hpp"
 

@@ -107,8 +107,11 @@ class Cli:
         return [size_of(row["Size"]) for row in self.do("/c0 show freespace").rows("FREE SPACE DETAILS")]
 
     def settle(self):
-        """Waits until no VD and no drive has anything to do."""
+        """Waits until no VD and no drive has anything to do, and perchd has seen the end of every resync."""
         def quiet():
+            everything = self.do("/c0/vall show all").data.get("Virtual Drives", [])
+            if any(vd["VD Info"]["State"] == "Optl" and vd["VD Properties"]["Consistent"] != "Yes" for vd in everything):
+                return False
             vds = self.do("/c0/vall show").rows("VD Protection")
             drives = self.do("/c0/sall show rebuild").rows("Rebuild Status")
             return all(vd["Active Operations"] == "None" for vd in vds) and \
@@ -182,7 +185,22 @@ def test_several_vds_and_free_space(sim):
     assert sim.add("r5 drives=0:0-3") == [2]
     sim.add("r5 drives=0:0-3")
     assert sim.free() == []
-    sim.refused("/c0 add vd r5 drives=0:0-3", 13, "No freespace")
+    sim.refused("/c0 add vd r5 drives=0:0-3", 13, "no free space", "drive group 0 is full")
+
+
+@pytest.mark.parametrize("what", [
+    "r5 drives=0:0-2 name=x",  # the drive group is full afterwards
+    "r6 drives=0:0-4 name=x size=2G",
+    "r1 drives=0:0-1 name=x,y size=2G,all spares=0:4",
+    "r50 drives=0:0-8 pdperarray=3 name=x strip=128",
+])
+def test_repeating_add_vd_finds_what_is_there(sim, what):
+    """A script that runs twice, or whose answer was lost, ends well and changes nothing."""
+    made = sim.add(what)
+    before = sim.do("/c0/dall show all").data
+    assert sim.add(what) == made
+    assert sim.do("/c0/dall show all").data == before
+    sim.refused("/c0 add vd r1 drives=0:9-10 name=x", 3, "the name 'x' is taken by v1")
 
 
 def test_of_several_vds_those_before_a_failure_stay(sim):

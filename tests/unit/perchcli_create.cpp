@@ -270,9 +270,4 @@ TEST_CASE("perchcli: all the members of a drive group mean its free space") {
         CHECK(refusal_of("/c0 add vd r10 drives=0:0-2,6 pdperarray=4", snapshot)
                   .find("2 drives per span") != std::string::npos);
     }
-    SECTION("no free space") {
-        group.free_bytes.clear();
-        CHECK(refusal_of("/c0 add vd r10 drives=0:0-2,6", snapshot) ==
-              "No freespace available to create VD: drive group 0 is full.");
-    }
 }

@@ -102,10 +102,6 @@ Result<void> fit_into_group(const Snapshot& snapshot, Request& request) {
                     "Drive group {} has {} drives per span; leave pdperarray out.", group->id,
                     group->per_span);
     }
-    if (group->free_bytes.empty()) {
-        return fail(Errc::too_small, "No freespace available to create VD: drive group {} is full.",
-                    group->id);
-    }
     request.drives = std::move(order);
     request.per_span = group->per_span;
     return {};
