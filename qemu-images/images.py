@@ -76,7 +76,7 @@ EXTRA_GROUPS = ("input", "kvm", "render", "sgx", "perch")
 
 FULL_PACKAGES = [
     KERNEL, "bsdutils", "curl", "dbus", "dmsetup", "e2fsprogs", "fdisk", "fio", "gdisk", "initramfs-tools", "iproute2",
-    "kmod", "kpartx", "less", "mdadm", "nvme-cli", "parted", "procps", "strace", "systemd", "systemd-sysv", "udev",
+    "kmod", "kpartx", "less", "lvm2", "mdadm", "nvme-cli", "parted", "procps", "strace", "systemd", "systemd-sysv", "udev",
     # What our programs are linked with.
     "libblkid1", "libboost-program-options1.74.0", "libdevmapper1.02.1", "libfdisk1", "libfmt9", "libnvme1",
     "libsqlite3-0", "libssl3", "libstdc++6", "libsystemd0", "libudev1",

@@ -131,7 +131,7 @@ std::string forbidden(const ConfigVd& vd, const MemberRecords& records) {
     return "";
 }
 
-enum class Trust { in_sync, rebuild, absent, stale, unfinished, foreign, out };
+enum class Trust { in_sync, rebuild, absent, stale, unfinished, spoilt, out };
 
 /// How far a member is to be believed.
 Trust judge(const ConfigVd& vd, const MemberRecords& records, SpanRows span, std::size_t row,
@@ -149,13 +149,16 @@ Trust judge(const ConfigVd& vd, const MemberRecords& records, SpanRows span, std
     }
     if (vd.started &&
         (!superblock || superblock->vd != vd.uuid || superblock->instance != member.instance)) {
-        return Trust::foreign;
+        return Trust::spoilt;
     }
     if (!is_redundant(vd.level)) {
         return Trust::in_sync;
     }
     const auto newest = newest_events(vd, records, span);
-    if ((newest > 0 && (!record || record->events + events_tolerance < newest)) ||
+    if (newest > 0 && !record) {
+        return Trust::spoilt;
+    }
+    if ((record && record->events + events_tolerance < newest) ||
         called_failed(vd, records, span, row)) {
         return Trust::stale;
     }
@@ -184,8 +187,9 @@ std::optional<Drop> drop_of(const ConfigVd& vd, std::size_t row, Trust trust) {
             return Drop{place, MemberState::failed, "its content is older than the others'"};
         case Trust::unfinished:
             return Drop{place, MemberState::failed, "its rebuild was never finished"};
-        case Trust::foreign:
-            return Drop{place, MemberState::failed, "its metadata is not that of this member"};
+        case Trust::spoilt:
+            // The drive itself may be as good as new: something wrote over its beginning.
+            return Drop{place, MemberState::offline, "its metadata is not that of this member"};
         default:
             return std::nullopt;
     }

@@ -389,7 +389,7 @@ Result<const ConfigVd*> Controller::configured_vd(int id) const {
 
 /// The VD, if requests that need the engine can be carried out on it.
 Result<const ConfigVd*> Controller::running_vd(int id) const {
-    const auto vd = configured_vd(id);
+    auto vd = configured_vd(id);
     if (vd && vd_state(**vd) == VdState::offline) {
         return fail(Errc::wrong_state, "{} is Offline: {}", vd_title(**vd),
                     runtime_of(**vd) == nullptr ? "" : runtime_of(**vd)->reason);

@@ -380,7 +380,8 @@ std::vector<Problem> Controller::show_problems(const Snapshot& snapshot) const {
                 problem.action = "Wait. Do not pull any other drive of it.";
             } else if (member.status == DriveStatus::offline && drive->slot >= 0) {
                 problem.doing =
-                    "Perch waits for you: the drive's content is older than the others'.";
+                    "Perch waits for you: what is on the drive is not trusted, the others went on "
+                    "without it.";
                 problem.action = fmt::format("Rebuild it: perchcli {} start rebuild",
                                              controller_of_slot(*drive));
             } else {

@@ -94,7 +94,12 @@ void Controller::refresh_vd(int id) {
     note_state(*find_vd(configuration_, id));
 }
 
+/// What the members say of themselves. One whose metadata is spoilt or cannot be read says nothing;
+/// it is not trusted then, and does not hold up the others.
 Result<MemberRecords> Controller::read_records(const ConfigVd& vd) {
+    const auto says_nothing = [](const Error& error) {
+        return error.code == Errc::corrupt || error.code == Errc::io;
+    };
     MemberRecords records(vd.members.size());
     for (std::size_t row = 0; row < vd.members.size(); ++row) {
         const auto& member = vd.members[row];
@@ -107,7 +112,7 @@ Result<MemberRecords> Controller::read_records(const ConfigVd& vd) {
         auto found = access_.read_superblock(drive->identity, base + superblock->offset);
         if (found) {
             records[row].superblock = std::move(*found);
-        } else if (found.error().code != Errc::corrupt) {
+        } else if (!says_nothing(found.error())) {
             return fail_with(bay(*drive), found.error());
         }
         if (!is_redundant(vd.level)) {
@@ -117,10 +122,11 @@ Result<MemberRecords> Controller::read_records(const ConfigVd& vd) {
         const auto length = std::min(engine_.record_bytes(), metadata->bytes);
         auto record = access_.read(drive->identity, base + metadata->offset, length)
                           .and_then([&](const Bytes& raw) { return engine_.decode_record(raw); });
-        if (!record) {
+        if (record) {
+            records[row].record = std::move(*record);
+        } else if (!says_nothing(record.error())) {
             return fail_with(bay(*drive), record.error());
         }
-        records[row].record = std::move(*record);
     }
     return records;
 }

@@ -180,7 +180,7 @@ TEST_CASE("assembly: a member whose record is gone is not trusted") {
     const auto plan = array.plan();
     CHECK(plan.readiness == Readiness::degraded);
     CHECK(Array::roles(plan.vd) == "SSS-");
-    CHECK(plan.drops.at(0).state == MemberState::failed);
+    CHECK(plan.drops.at(0).state == MemberState::offline);
 }
 
 TEST_CASE("assembly: a member that the newest record calls failed is not trusted") {

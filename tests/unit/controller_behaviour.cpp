@@ -127,7 +127,8 @@ TEST_CASE("delete: its drives are free again, and its UUID never returns") {
     CHECK(world.uuid() != uuid);
 }
 
-TEST_CASE("delete: nothing of the old VD shows through a new one on the same drives") {
+TEST_CASE(
+    "delete: nothing of the old VD shows through a new one on the same drives (failures 17)") {
     WithVd world;
     // A filesystem's superblock at the start of the VD, something at its end.
     const auto data = GiB + 13 * MiB;
@@ -218,6 +219,28 @@ TEST_CASE("a member with an unfinished rebuild is no member in sync after a rebo
     CHECK(world.member(1) == DriveStatus::rebuild);
     CHECK(world.vd().state == VdState::degraded);
     CHECK(world.vd().survives == 0);
+}
+
+TEST_CASE("a member with spoilt metadata is named and can be rebuilt, the VD starts (failures 5)") {
+    const auto spoilt = GENERATE(ExtentType::superblock, ExtentType::dm_raid);
+    CAPTURE(static_cast<int>(spoilt));
+    WithVd world;
+    world.engine.power_cut();
+    const auto found = world.drives.look();
+    const auto& member = found.at(1).configuration->vds.at(0).members.at(1);
+    const auto* extent = find_extent(member, spoilt);
+    const auto begin = found.at(1).label->partition.offset + extent->offset;
+    REQUIRE(world.drives.in_slot(1).device->write(begin, Bytes(extent->bytes, std::byte{0xa5})));
+    world.boot();
+    CHECK(world.vd().state == VdState::degraded);
+    CHECK(world.member(1) == DriveStatus::offline);
+    CHECK(world.member(0) == DriveStatus::online);
+    CHECK(mentions(world.events.last(EventKind::vd_started_degraded), "s1 (SN SIM0001)"));
+    CHECK(mentions(world.shown().problems.at(0).action, "/c0/e0/s1 start rebuild"));
+    REQUIRE(world.controller->start_rebuild("e0s1"));
+    world.engine.finish_rebuild(world.uuid());
+    world.controller->refresh();
+    CHECK(world.vd().state == VdState::optimal);
 }
 
 TEST_CASE("a member that the kernel dropped is failed, and stays so") {

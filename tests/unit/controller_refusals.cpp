@@ -277,6 +277,49 @@ TEST_CASE("insert: one that is 176 KB smaller fits (failures 14)") {
     CHECK(world.controller->insert_member(insert(4, 3)));
 }
 
+TEST_CASE("spare: one that could not stand in is refused when it is assigned (failures 15)") {
+    ControllerWorld world(0);
+    for (int slot = 0; slot < 4; ++slot) {
+        world.drives.add(slot, 8 * GiB);
+    }
+    world.drives.add(5, 7 * GiB + 600 * MiB);  // coercion makes the same of it
+    world.drives.add(10, 7 * GiB);
+    world.drives.add(11, 8 * GiB, 4096);
+    REQUIRE(world.controller->create_vd(raid5({0, 1, 2, 3})));
+    world.settle();
+    const auto assign = [](int slot, const std::vector<int>& groups) {
+        return [=](Controller& c) { return c.add_spare(fmt::format("e0s{}", slot), groups); };
+    };
+    for (const auto& groups : {std::vector<int>{}, std::vector<int>{0}}) {
+        refused(world, Errc::too_small, {"s10 (SN", "v1 (data) needs"}, assign(10, groups));
+    }
+    refused(world, Errc::sector_size, {"s11 (SN", "sectors of 4096 bytes"}, assign(11, {0}));
+    CHECK(assign(5, {0})(*world.controller));
+}
+
+TEST_CASE("create: a drive that failed is not used again until that is cleared (failures 16)") {
+    WithVd world;
+    world.engine.fail_member(world.uuid(), 3);
+    world.controller->refresh();
+    REQUIRE(world.member(3) == DriveStatus::failed);
+    REQUIRE(world.controller->insert_member(insert(4, 3)));
+    world.engine.finish_rebuild(world.uuid());
+    world.controller->refresh();
+    REQUIRE(world.vd().state == VdState::optimal);
+    // It is in no VD any more, and still nobody takes it: not by force, and not as a spare.
+    const bool forced = GENERATE(false, true);
+    auto request = raid5({3, 5, 6}, "next");
+    request.force = forced;
+    refused_create(world, Errc::wrong_state, {"s3 (SN SIM0003)", "failed before", "set uconf"},
+                   request);
+    refused(world, Errc::wrong_state, {"failed before"},
+            [](Controller& c) { return c.add_spare("e0s3", {0}); });
+    world.power_cycle();
+    refused_create(world, Errc::wrong_state, {"failed before"}, request);
+    REQUIRE(world.controller->set_unconfigured("e0s3", forced));
+    CHECK(world.controller->create_vd(request));
+}
+
 TEST_CASE("insert: into a VD that is not degraded") {
     Degraded world;
     world.drives.pull(2);
