@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the tests: tests/run [lint|unit|sim|clients|qemu]... [NAME]...
+"""Runs the tests: tests/run [lint|unit|fuzz|sim|clients|qemu|bench]... [NAME]...
 
-Without a tier all of them; NAME restricts to tests whose name contains it. Installs what is missing (apt), builds, and
+Without a tier all of them but bench, which measures (release build, a quiet machine); NAME restricts to tests whose name contains it. Installs what is missing (apt), builds, and
 prints a line with its seconds for each test, then `N passed, M failed`. A skipped test counts as failed.
 Exit status 0 only if something ran and nothing failed.
 """
 
 import fnmatch
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,9 @@ sys.path.insert(0, str(TOP / "qemu-images"))
 import debs  # noqa: E402
 import programs  # noqa: E402
 
-TIERS = ["lint", "unit", "sim", "clients", "qemu"]
-SHARE_MINUTES = {"lint": 12, "unit": 8, "sim": 5, "clients": 5, "qemu": 27}
+TIERS = ["lint", "unit", "fuzz", "sim", "clients", "qemu"]
+ON_DEMAND = ["bench"]
+SHARE_MINUTES = {"lint": 12, "unit": 8, "fuzz": 3, "sim": 5, "clients": 5, "qemu": 27}
 """A tier that outgrows its share (two cores, including its build) fails."""
 
 
@@ -87,7 +89,7 @@ def build(totals: Totals, tier: str) -> bool:
         step(totals, tier, "build (dev, ASan and UBSan)", ["cmake", "--build", "--preset", "dev"])
 
 
-def lint(totals: Totals, names: list[str]) -> None:
+def lint(totals: Totals, tier: str, names: list[str]) -> None:
     """Formatting and static checks."""
     cpp = tracked("*.cpp", "*.hpp")
     checks = {"clang-format": ["clang-format-16", "--dry-run", "--Werror", *cpp],
@@ -97,11 +99,11 @@ def lint(totals: Totals, names: list[str]) -> None:
                                 "*.rules")]}
     for name, command in checks.items():
         if not names or any(word in name for word in names):
-            step(totals, "lint", name, command)
+            step(totals, tier, name, command)
     if not names or any(word in "clang-tidy" for word in names):
-        step(totals, "lint", "configure (tidy)", ["cmake", "--preset", "tidy"])
+        step(totals, tier, "configure (tidy)", ["cmake", "--preset", "tidy"])
         sources = [name for name in tracked("lib/*.cpp", "tools/*.cpp")]
-        step(totals, "lint", "clang-tidy", ["sh", "-c", "printf '%s\\n' \"$@\" | xargs -P2 -n4 clang-tidy-16 --quiet "
+        step(totals, tier, "clang-tidy", ["sh", "-c", "printf '%s\\n' \"$@\" | xargs -P2 -n4 clang-tidy-16 --quiet "
                                             "-p build/tidy", "-", *sources])
 
 
@@ -112,7 +114,7 @@ def ctest(totals: Totals, tier: str, names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.xml"
         command = ["ctest", "--preset", "dev", "-L", f"^{tier}$", "-j2", "--output-junit", str(report),
-                   "--no-tests=error", "--quiet"]
+                   "--no-tests=error", "--quiet", "--test-output-size-passed", "100000"]
         if names:
             command += ["-R", "|".join(names)]
         run(command, stdout=subprocess.DEVNULL)
@@ -124,6 +126,9 @@ def ctest(totals: Totals, tier: str, names: list[str]) -> None:
             if not good:
                 print(case.findtext("system-out") or case.findtext("failure") or "")
             totals.add(tier, case.get("name"), good, float(case.get("time")))
+            if tier == "sim":
+                # What they enumerated: lines that begin with two blanks.
+                print("".join(re.findall(r"^  \S.*\n", case.findtext("system-out") or "", re.MULTILINE)), end="", flush=True)
 
 
 QEMU_WORKERS = [["test_story", "test_boot", "test_killed", "test_hotplug"], ["test_levels", "test_unclean"]]
@@ -134,6 +139,8 @@ def pytest_start(tier: str, files: list[str], names: list[str], report: Path, en
     """Start pytest on some files of a tier."""
     command = ["/usr/bin/python3", "-m", "pytest", "-q", "--no-header", "--no-summary", "--tb=short", "-p", "report",
                "-p", "no:cacheprovider", f"--junitxml={report}", *files]
+    if tier in ON_DEMAND:
+        command.append("--capture=no")  # figures are to be seen
     if names:
         command += ["-k", " or ".join(names)]
     return subprocess.Popen(command, cwd=TOP, env={
@@ -146,6 +153,11 @@ def pytest(totals: Totals, tier: str, names: list[str]) -> None:
     environment, workers = {}, [[f"tests/{tier}"]]
     if tier == "clients":
         if not build(totals, tier):
+            return
+    elif tier == "bench":
+        environment["PERCH_BUILD"] = str(TOP / "build" / "release")
+        if not all(step(totals, tier, " ".join(command), ["cmake", *command])
+                   for command in (["--preset", "release"], ["--build", "--preset", "release"])):
             return
     else:
         begun = time.monotonic()
@@ -176,8 +188,15 @@ def pytest(totals: Totals, tier: str, names: list[str]) -> None:
             totals.add(tier, case.get("name"), not bad)
 
 
-RUNNERS = {"lint": lint, "unit": lambda t, n: ctest(t, "unit", n), "sim": lambda t, n: ctest(t, "sim", n),
-           "clients": lambda t, n: pytest(t, "clients", n), "qemu": lambda t, n: pytest(t, "qemu", n)}
+def fuzz(totals: Totals, tier: str, names: list[str]) -> None:
+    """What parses bytes from a drive, with bytes that never were on one; longer by hand, see tests/fuzz/run."""
+    fuzzers = [name for name in ("label", "superblock", "configuration") if not names or any(w in name for w in names)]
+    if fuzzers:
+        step(totals, tier, ", ".join(fuzzers), ["tests/fuzz/run", "30", *fuzzers])
+
+
+RUNNERS = {"lint": lint, "fuzz": fuzz, "unit": ctest, "sim": ctest,
+           **{tier: pytest for tier in ("clients", "qemu", "bench")}}
 
 
 def main(arguments: list[str]) -> int:
@@ -188,8 +207,8 @@ def main(arguments: list[str]) -> int:
     if any(word.startswith("-") for word in arguments):
         print(f"tests/run: there is no option {arguments[0]}; see tests/run --help", file=sys.stderr)
         return 2
-    tiers = [word for word in arguments if word in TIERS] or TIERS
-    names = [word for word in arguments if word not in TIERS]
+    tiers = [word for word in arguments if word in TIERS + ON_DEMAND] or TIERS
+    names = [word for word in arguments if word not in TIERS + ON_DEMAND]
     try:
         for packages in ("packaging/build-deps.txt", "tests/packages.txt", "qemu-images/packages.txt"):
             debs.install(TOP / packages)
@@ -199,9 +218,9 @@ def main(arguments: list[str]) -> int:
     totals = Totals()
     for tier in tiers:
         begun = time.monotonic()
-        RUNNERS[tier](totals, names)
+        RUNNERS[tier](totals, tier, names)
         minutes = (time.monotonic() - begun) / 60
-        if not names and minutes > SHARE_MINUTES[tier]:
+        if not names and minutes > SHARE_MINUTES.get(tier, minutes):
             totals.add(tier, f"took {minutes:.1f} minutes, its share is {SHARE_MINUTES[tier]}", False, minutes * 60)
     for failure in totals.failed:
         print(f"failed: {failure}")

@@ -47,18 +47,37 @@ def test_stop_rebuild_and_set_online(boot, perch_of):
 
 
 def test_two_members_gone(boot, perch_of):
-    """Beyond redundancy the VD is Offline with the drives named, show still answers, and nothing lies."""
+    """Beyond redundancy the VD is Offline with the drives named, show still answers, and nothing lies. When the drive
+    that was lost last is back, it serves again what it did before; the one lost first holds old data, and is rebuilt."""
     machine = boot(drives=conftest.drives(3))
     perch = perch_of(machine)
     perch.ok("/c0 add vd r5 drives=0:0-2 name=gone")
     perch.wait_idle()
+    write = "yes {} | head -c 32M | dd of=/dev/perch/gone bs=1M oflag=direct iflag=fullblock 2>/dev/null"
+    read = "head -c 32M /dev/perch/gone | md5sum"
+    machine.run(write.format("old"), check=True)
     machine.pull(0)
     perch.wait_state("Degraded")
+    machine.run(write.format("new"), check=True)
+    fresh = machine.run(read, check=True).out
     machine.pull(1)
     perch.wait_state("Offline")
     shown = machine.run("perchcli show")
     assert shown.rc == 0 and "Offline" in shown.out.split("CLI Version")[0]
     assert machine.run("dd if=/dev/perch/gone of=/dev/null bs=1M count=64 iflag=direct 2>/dev/null", 120).rc != 0
+    machine.insert(0)
+    perch.wait("the first one to be seen", lambda: any(
+        row["slot"] == 0 and row["status"] != "Missing" for row in perch.snapshot()["drives"]))
+    assert perch.vd()["state"] == "Offline"
+    machine.insert(1)
+    perch.wait_state("Degraded")
+    assert perch.member_status(0) != "Online"
+    assert machine.run(read, check=True).out == fresh
+    perch.ok("/c0/e0/s0 start rebuild watch", 900)
+    perch.wait_state("Optimal")
+    perch.ok("/c0/e0/s2 set offline force")
+    machine.run("echo 3 >/proc/sys/vm/drop_caches; blockdev --flushbufs /dev/perch/gone")
+    assert machine.run(read, check=True).out == fresh
 
 
 def test_hung_drive_does_not_hang_show(boot, perch_of):

@@ -3,6 +3,8 @@
 // redundancy, unclean stops, other controllers and other histories, waits before a degraded start.
 // tests/sim/configuration_crash.cpp has the stops in the middle of a change.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "catch.hpp"
 #include "support/controller_world.hpp"
@@ -28,6 +30,27 @@ void create(World& world) {
 
 std::vector<Member> members(const World& world) {
     return world.controller->snapshot().vds.at(0).members;
+}
+
+void create(World& world, RaidLevel level, const std::vector<int>& slots) {
+    auto request = raid5(slots);
+    request.level = level;
+    REQUIRE(world.controller->create_vd(request));
+    world.settle();
+}
+
+/// The machine starts with the drives in these slots only, past every wait.
+void boot_with(World& world, const std::set<int>& slots) {
+    world.engine.power_cut();
+    for (int slot = 0; slot < 6; ++slot) {
+        const auto there = world.drives.in_slot(slot).present;
+        if (there && !slots.contains(slot)) {
+            world.drives.pull(slot);
+        } else if (!there && slots.contains(slot)) {
+            world.drives.insert(slot);
+        }
+    }
+    world.boot();
 }
 
 }  // namespace
@@ -196,6 +219,111 @@ TEST_CASE("the wait before a degraded start begins anew with each arrival") {
     world.drives.insert(3);
     world.controller->refresh();
     REQUIRE(world.controller->snapshot().vds[0].state == VdState::optimal);
+}
+
+TEST_CASE("two halves that ran apart are both foreign, and neither is written (failures 11)") {
+    const auto [level, halves] =
+        GENERATE(std::pair(RaidLevel::raid1, std::pair(std::set{0}, std::set{1})),
+                 std::pair(RaidLevel::raid10, std::pair(std::set{0, 2}, std::set{1, 3})),
+                 std::pair(RaidLevel::raid6, std::pair(std::set{0, 1}, std::set{2, 3})));
+    const auto& [one, two] = halves;
+    CAPTURE(to_string(level), one);
+    World world;
+    create(world, level, level == RaidLevel::raid1 ? std::vector{0, 1} : std::vector{0, 1, 2, 3});
+    for (const auto& half : {one, two}) {
+        boot_with(world, half);
+        REQUIRE(world.vd().state == VdState::degraded);
+        world.engine.write(world.uuid());
+    }
+    const auto content = [&](int slot) {
+        return *world.drives.in_slot(slot).device->read(GiB, 64 * MiB);
+    };
+    std::map<int, Bytes> before;
+    auto all = one;
+    all.insert(two.begin(), two.end());
+    world.engine.power_cut();
+    for (const int slot : all) {
+        if (!world.drives.in_slot(slot).present) {
+            world.drives.insert(slot);
+        }
+        before[slot] = content(slot);
+    }
+    world.boot();
+    REQUIRE(world.engine.running()->empty());
+    REQUIRE(world.vd().state == VdState::offline);
+    const auto foreign = world.shown().foreign;
+    REQUIRE(foreign.size() == 2);
+    for (const int slot : all) {
+        // Each is listed with its side, for a person to choose.
+        const auto id = fmt::format("e0s{}", slot);
+        REQUIRE(std::ranges::count_if(foreign, [&](const auto& side) {
+                    return std::ranges::count(side.drives, id) == 1;
+                }) == 1);
+        REQUIRE(content(slot) == before[slot]);
+    }
+    REQUIRE_FALSE(world.controller->import_foreign({0, 1}));
+    // A person decides; the other half is then rebuilt, never merged.
+    REQUIRE(world.controller->import_foreign({1}));
+    world.boot();
+    REQUIRE(world.vd().state == VdState::degraded);
+    REQUIRE(std::ranges::count_if(members(world), [](const auto& member) {
+                return member.status == DriveStatus::offline;
+            }) == static_cast<long>(one.size()));
+}
+
+TEST_CASE("four of six drives go, and the VD starts again when enough of the last set are back") {
+    World world;
+    create(world, RaidLevel::raid6, {0, 1, 2, 3, 4, 5});
+    const bool at_once = GENERATE(false, true);
+    CAPTURE(at_once);
+    for (const int slot : {0, 1, 2, 3}) {
+        at_once ? world.drives.pull(slot) : world.pull(slot);
+    }
+    world.controller->refresh();
+    REQUIRE(world.vd().state == VdState::offline);
+    if (GENERATE(false, true)) {
+        world.power_cycle();
+        REQUIRE(world.vd().state == VdState::offline);
+    }
+    // Pulled one by one, the first two are known to be behind: they do not help.
+    for (const int slot : {0, 1}) {
+        world.put_back(slot);
+    }
+    world.now += 60;
+    world.controller->refresh();
+    REQUIRE((world.vd().state == VdState::offline) == !at_once);
+    for (const int slot : {2, 3}) {
+        world.put_back(slot);
+        world.now += 60;
+        world.controller->refresh();
+    }
+    REQUIRE(world.vd().state != VdState::offline);
+    REQUIRE(world.member(4) == DriveStatus::online);
+    REQUIRE(world.member(5) == DriveStatus::online);
+    const auto behind = std::ranges::count_if(
+        members(world), [](const auto& member) { return member.status != DriveStatus::online; });
+    REQUIRE(behind <= 2);
+    if (!at_once) {
+        REQUIRE(world.member(2) == DriveStatus::online);
+        REQUIRE(world.member(3) == DriveStatus::online);
+    }
+}
+
+TEST_CASE("a drive whose labels are both destroyed is named, and the others carry on") {
+    World world;
+    create(world);
+    world.engine.power_cut();
+    auto& device = *world.drives.in_slot(2).device;
+    const auto partition = world.drives.look().at(2).label->partition;
+    REQUIRE(device.write(partition.offset, Bytes(MiB, std::byte{0x5a})));
+    REQUIRE(device.write(partition.offset + partition.length - MiB, Bytes(MiB, std::byte{0x5a})));
+    world.boot();
+    REQUIRE(world.vd().state == VdState::degraded);
+    REQUIRE(members(world)[2].status == DriveStatus::missing);
+    const auto shown = world.drive("e0s2");
+    REQUIRE(shown.state == DriveState::unusable);
+    REQUIRE(shown.content.find("label") != std::string::npos);
+    REQUIRE_FALSE(world.controller->insert_member({"e0s2", 0, 0, 2, false}));
 }
 
 }  // namespace perch::test
