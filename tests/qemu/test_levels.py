@@ -23,11 +23,13 @@ class Level:
     lost: list[int]
     per_span: int = 0
     strip: int = 64
+    shared: bool = False
+    """There is a second VD in the drive group, which what befalls the first one must not touch."""
 
 
-LEVELS = [Level("raid0", "0-2", []), Level("raid1", "0-1", [0]), Level("raid10", "0-3", [1, 2]),
-          Level("raid5", "0-3", [2], strip=16), Level("raid6", "0-4", [0, 3]),
-          Level("raid50", "0-5", [1, 3], 3), Level("raid60", "0-7", [0, 1, 5, 7], 4, 128)]
+LEVELS = [Level("raid0", "0-2", []), Level("raid1", "0-1", [0], shared=True), Level("raid10", "0-3", [1, 2]),
+          Level("raid5", "0-3", [2], strip=16), Level("raid6", "0-4", [0, 3], shared=True),
+          Level("raid50", "0-5", [1, 3], 3), Level("raid60", "0-7", [0, 1, 5, 7], 4, 128, shared=True)]
 
 
 def digest(machine, device: str, mib: int) -> str:
@@ -47,44 +49,45 @@ def test_every_level(boot, perch_of, sector):
 
 def one_level(machine, perch, level: Level, sector: int) -> None:
     """Create, fill, lose, read, rebuild, check, let md read, delete."""
-    # The second VD of the group is what the first one's losses and rebuilds must not touch.
     spans = f"pdperarray={level.per_span}" if level.per_span else ""
-    common = f"/c0 add vd {level.name} drives=0:{level.slots} {spans} strip={level.strip}"
-    perch.ok(f"{common} name=a size={SIZE}")
-    perch.ok(f"{common} name=b size=16M")
+    sizes = {"a": SIZE, **({"b": "16M"} if level.shared else {})}
+    for name, size in sizes.items():
+        perch.ok(f"/c0 add vd {level.name} drives=0:{level.slots} {spans} strip={level.strip} name={name} size={size}")
     vds = {row["name"]: row for row in perch.snapshot()["vds"]}
-    assert vds["a"]["group"] == vds["b"]["group"] and vds["a"]["level"].lower() == level.name
-    assert vds["a"]["block_bytes"] == sector
-    first, second = vds["a"]["id"], vds["b"]["id"]
+    assert set(vds) == set(sizes)
+    assert {(row["group"], row["level"].lower(), row["block_bytes"]) for row in vds.values()} == {(0, level.name, sector)}
+    first, numbers = vds["a"]["id"], [row["id"] for row in vds.values()]
     mib = vds["a"]["size_bytes"] >> 20
-    for number in (first, second):
-        perch.wait_idle(number)
-    fill = machine.run(FILL.format(device="/dev/perch/a", seed=7 + sector) + " && " +
-                       FILL.format(device="/dev/perch/b", seed=8 + sector), 1200)
-    assert fill.rc == 0, fill.out
-    written = digest(machine, "/dev/perch/a", mib), digest(machine, "/dev/perch/b", 16)
+
+    def content() -> list[str]:
+        return [digest(machine, f"/dev/perch/{name}", mib if name == "a" else 16) for name in sizes]
+
+    for seed, (name, row) in enumerate(vds.items(), sector):
+        perch.wait_idle(row["id"])
+        fill = machine.run(FILL.format(device=f"/dev/perch/{name}", seed=seed), 1200)
+        assert fill.rc == 0, fill.out
+    written = content()
     if level.lost:
         assert perch.vd(first)["survives"] >= 1
         for slot in level.lost:
             machine.pull(slot)
-        for number in (first, second):
+        for number in numbers:
             perch.wait(f"v{number} to miss its members", lambda number=number: len(
                 [row for row in perch.vd(number)["members"] if row["status"] == "Missing"]) == len(level.lost))
         assert perch.vd(first)["state"] in ("Degraded", "PartiallyDegraded")
-        assert written == (digest(machine, "/dev/perch/a", mib), digest(machine, "/dev/perch/b", 16)), level.name
+        assert written == content(), level.name
         # Written while they are away: what they hold is stale when they come back.
         machine.run("dd if=/dev/urandom of=/dev/perch/a bs=64k count=64 seek=100 oflag=direct 2>/dev/null", check=True)
-        written = digest(machine, "/dev/perch/a", mib), written[1]
+        written[0] = digest(machine, "/dev/perch/a", mib)
         for slot in level.lost:
             machine.insert(slot)
         for slot in level.lost:
             perch.wait(f"s{slot} to be seen again", lambda slot=slot: any(
                 row["slot"] == slot and row["status"] == "Offline" for row in perch.snapshot()["drives"]))
             perch.ok(f"/c0/e0/s{slot} start rebuild")
-        for number in (first, second):
+        for number in numbers:
             perch.wait_state("Optimal", number, 900)
-    assert written == (digest(machine, "/dev/perch/a", mib), digest(machine, "/dev/perch/b", 16)), level.name
-    if level.lost:
+        assert written == content(), level.name
         perch.ok(f"/c0/v{first} start cc watch", 900)
         assert perch.vd(first)["mismatches"] == 0, level.name
     members = perch.members("a")
@@ -102,11 +105,11 @@ def one_level(machine, perch, level: Level, sector: int) -> None:
 
     # Perch's own check finds the same byte (md's check below it: one level will do), and the VDs go without a trace.
     perch.start_daemon()
-    for number in (first, second):
+    for number in numbers:
         perch.wait_state("Optimal", number)
     if level.name == "raid50":
         perch.ok(f"/c0/v{first} start cc watch", 900)
         assert perch.vd(first)["mismatches"] > 0, level.name
-    for number in (first, second):
+    for number in numbers:
         perch.ok(f"/c0/v{number} del force")
     assert machine.run("dmsetup ls").out.strip() == "No devices found"
