@@ -10,7 +10,7 @@ import pytest
 
 FILL = ("fio --name=fill --filename={device} --rw=write --bs=1M --ioengine=libaio --iodepth=4 --direct=1 "
         "--randrepeat=1 --randseed={seed} --refill_buffers --end_fsync=1 --output-format=terse --terse-version=3")
-SIZE = "48M"
+SIZE = "32M"
 """Of each VD: enough for many rows of every level, small enough for emulated parity."""
 
 
