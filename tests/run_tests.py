@@ -50,13 +50,13 @@ def run(command: list[str], **options) -> int:
     return subprocess.run(command, cwd=TOP, check=False, **options).returncode
 
 
-def step(totals: Totals, tier: str, name: str, command: list[str]) -> bool:
-    """A command that counts as one test; its output is shown only if it fails."""
+def step(totals: Totals, tier: str, name: str, command: list[str], shown: bool = False) -> bool:
+    """A command that counts as one test; its output is shown if it fails, or if it is to be."""
     begun = time.monotonic()
     result = subprocess.run(command, cwd=TOP, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True, errors="replace")
-    if result.returncode:
-        print(result.stdout[-20000:])
+    if result.returncode or shown:
+        print(result.stdout[-20000:], end="" if shown else "\n")
     totals.add(tier, name, result.returncode == 0, time.monotonic() - begun)
     return result.returncode == 0
 
@@ -131,6 +131,13 @@ def ctest(totals: Totals, tier: str, names: list[str]) -> None:
                 print("".join(re.findall(r"^  \S.*\n", case.findtext("system-out") or "", re.MULTILINE)), end="", flush=True)
 
 
+def sim(totals: Totals, tier: str, names: list[str]) -> None:
+    """Simulations, and whether they notice a core that is broken on purpose."""
+    ctest(totals, tier, names)
+    if not names or any(word in "mutations" for word in names):
+        step(totals, tier, "mutations", ["tests/sim/mutate", "build/dev"], True)
+
+
 QEMU_WORKERS = [["test_story", "test_boot", "test_killed", "test_hotplug"], ["test_levels", "test_unclean"]]
 """Files of the QEMU tests that run beside each other: a guest leaves half of two cores idle."""
 
@@ -195,7 +202,7 @@ def fuzz(totals: Totals, tier: str, names: list[str]) -> None:
         step(totals, tier, ", ".join(fuzzers), ["tests/fuzz/run", "30", *fuzzers])
 
 
-RUNNERS = {"lint": lint, "fuzz": fuzz, "unit": ctest, "sim": ctest,
+RUNNERS = {"lint": lint, "fuzz": fuzz, "unit": ctest, "sim": sim,
            **{tier: pytest for tier in ("clients", "qemu", "bench")}}
 
 

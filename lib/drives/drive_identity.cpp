@@ -47,6 +47,27 @@ std::string durable_name(const fs::path& block, const DriveIdentity& drive) {
     return fmt::format("{}_{}_{}", drive.model, drive.serial, drive.nsid);
 }
 
+/// The controller behind a namespace, "nvme3". Its number is mostly that of the namespace's name,
+/// but not always: a drive that returns while something still holds what was there before, or one
+/// with several paths, has the subsystem's number in its name (drivers/nvme/host/multipath.c).
+std::string controller_of(const std::string& sysfs, const fs::path& block,
+                          const std::string& otherwise) {
+    const std::regex pattern("nvme[0-9]+");
+    std::error_code error;
+    const auto device = fs::canonical(block / "device", error);
+    if (error || std::regex_match(device.filename().string(), pattern)) {
+        return error ? otherwise : device.filename().string();
+    }
+    for (fs::directory_iterator it(device, error), end; !error && it != end; it.increment(error)) {
+        const auto name = it->path().filename().string();
+        if (std::regex_match(name, pattern) &&
+            read_line(fs::path(sysfs) / "class/nvme" / name / "state") == "live") {
+            return name;
+        }
+    }
+    return otherwise;
+}
+
 std::optional<DriveIdentity> read_drive(const std::string& sysfs, const std::string& name) {
     const std::regex pattern("(nvme[0-9]+)n[0-9]+");
     std::smatch match;
@@ -54,11 +75,11 @@ std::optional<DriveIdentity> read_drive(const std::string& sysfs, const std::str
         return std::nullopt;  // a partition, another kind of drive, or a hidden multipath path
     }
     const fs::path block = fs::path(sysfs) / "class/block" / name;
-    const fs::path controller = fs::path(sysfs) / "class/nvme" / match[1].str();
     const fs::path queue = block / "queue";
     DriveIdentity drive;
     drive.name = name;
-    drive.controller = match[1];
+    drive.controller = controller_of(sysfs, block, match[1]);
+    const fs::path controller = fs::path(sysfs) / "class/nvme" / drive.controller;
     drive.serial = read_line(controller / "serial");
     drive.model = read_line(controller / "model");
     drive.firmware = read_line(controller / "firmware_rev");

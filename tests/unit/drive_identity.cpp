@@ -91,6 +91,41 @@ TEST_CASE("drives: a serial number of any bytes becomes text that can be shown a
     CHECK_NOTHROW(nlohmann::json(drives[0].identity).dump());
 }
 
+TEST_CASE("drives: one that returns under another controller's number is the same drive") {
+    // As seen with a pulled drive whose old device a VD still held: nvme3's namespace is nvme1n2.
+    const FakeSysfs sysfs;
+    auto drive = nvme(3, "0000:05:00.0");
+    drive.name = "nvme1n2";
+    drive.serial = "PERCH00000001";
+    sysfs.add(drive);
+    sysfs.add_slot("1", "0000:05:00");
+    const auto drives = list_drives(sysfs.root());
+    REQUIRE(drives.size() == 1);
+    CHECK(drives[0].name == "nvme1n2");
+    CHECK(drives[0].controller == "nvme3");
+    CHECK(drives[0].nsid == 1);
+    CHECK(drives[0].slot == 1);
+    CHECK(drives[0].id() == "e0s1");
+    CHECK(drives[0].serial == "PERCH00000001");
+}
+
+TEST_CASE("drives: of several paths to a drive the live one is taken") {
+    const FakeSysfs sysfs;
+    auto drive = nvme(3, "0000:05:00.0");
+    sysfs.add(drive);
+    const std::string subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys3";
+    sysfs.write(subsystem + "/nvme1/state", "dead\n");
+    sysfs.write("sys/class/nvme/nvme1/state", "dead\n");
+    sysfs.directory().link(subsystem + "/nvme3", "sys/devices/pci0000:00/0000:05:00.0/nvme/nvme3");
+    const auto block = sysfs.directory().path() / "sys/class/block/nvme3n1/device";
+    std::filesystem::remove(block);
+    sysfs.directory().link("sys/class/block/nvme3n1/device", subsystem);
+    const auto drives = list_drives(sysfs.root());
+    REQUIRE(drives.size() == 1);
+    CHECK(drives[0].controller == "nvme3");
+    CHECK(drives[0].serial == "PERCH00000003");
+}
+
 TEST_CASE("drives: listed by slot, not by the kernel's number") {
     const FakeSysfs sysfs;
     sysfs.add(nvme(0, "0000:06:00.0"));

@@ -19,6 +19,7 @@ struct FakeNvme {
     std::string nguid = "00000000-0000-0000-0000-000000000000";
     std::string eui = "00 00 00 00 00 00 00 00";
     std::string serial;  ///< empty: PERCH and the number
+    std::string name;    ///< of the namespace; empty: from the number
 };
 
 class FakeSysfs {
@@ -41,13 +42,15 @@ class FakeSysfs {
         write(controller + "/transport", "pcie\n");
         write(controller + "/address", drive.address + "\n");
         directory_.link(controller + "/device", pci);
+        write(controller + "/state", "live\n");
         add_namespace(drive, controller, 1);
         directory_.link("sys/class/nvme/" + name, controller);
         directory_.link("sys/bus/pci/devices/" + drive.address, pci);
     }
     /// One more namespace of a controller.
     void add_namespace(const FakeNvme& drive, const std::string& controller, int nsid) const {
-        const auto name = fmt::format("nvme{}n{}", drive.number, nsid);
+        const auto name =
+            drive.name.empty() ? fmt::format("nvme{}n{}", drive.number, nsid) : drive.name;
         const auto block = controller + "/" + name;
         write(block + "/dev", fmt::format("259:{}\n", drive.number * 16 + nsid - 1));
         write(block + "/nsid", fmt::format("{}\n", nsid));
@@ -57,6 +60,7 @@ class FakeSysfs {
         write(block + "/queue/logical_block_size", fmt::format("{}\n", drive.block_bytes));
         write(block + "/queue/physical_block_size", "4096\n");
         std::filesystem::create_directories(directory_.path() / block / "holders");
+        directory_.link(block + "/device", controller);
         directory_.link("sys/class/block/" + name, block);
     }
     /// A hot-plug slot at that place, "0000:04:00".

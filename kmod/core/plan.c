@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Planning: see plan.h. No state, no I/O, no locks.
+ *
+ * Why these forms are enough. Parity is linear, and any `data` of a window's blocks determine the
+ * others while fewer say nothing about a further one (the code is MDS). New parity needs the sum
+ * over the blocks that stay as they are. That sum comes from those blocks themselves (RECONSTRUCT),
+ * or from old parity less the old content of the written ones (MODIFY), which needs every surviving
+ * parity once; or, when a lost block is in the way of both, from all there is (RECOVER).
+ * tests/unit/core_plan.cpp proves by brute force over all coverages and losses of windows with up
+ * to 8 data blocks that no set of blocks that is smaller determines new parity.
+ *
+ * Crash argument: none needed here; but MODIFY and RECOVER trust old parity, and are never chosen
+ * when it is not known good (DESIGN rule 4).
+ */
+#include "core/plan.h"
+
+static u32 count(u32 mask)
+{
+	u32 bits = 0;
+
+	for (; mask != 0; mask &= mask - 1)
+		bits++;
+	return bits;
+}
+
+static u32 all_data(const struct plan_window *window)
+{
+	return (1U << window->data) - 1;
+}
+
+static u32 all_parity(const struct plan_window *window)
+{
+	return ((1U << window->parities) - 1) << window->data;
+}
+
+static void check(const struct plan_window *window)
+{
+	core_assert(window->data >= 2 && window->parities >= 1 && window->parities <= 2 &&
+		    window->data + window->parities <= 32);
+	core_assert(((window->whole | window->part) & ~all_data(window)) == 0);
+	core_assert((window->whole & window->part) == 0);
+	core_assert((window->lost & ~(all_data(window) | all_parity(window))) == 0);
+}
+
+/* Everything that is left, as far as it takes to compute the lost data blocks. False: too much is. */
+static bool blocks_for_recovery(const struct plan_window *window, u32 *read)
+{
+	const u32 parity = all_parity(window) & ~window->lost;
+	u32 missing = count(window->lost & all_data(window));
+	u32 bit;
+
+	if (missing > count(parity))
+		return false;
+	*read = all_data(window) & ~window->lost;
+	for (bit = 1U << window->data; missing > 0; bit <<= 1) {
+		if (parity & bit) {
+			*read |= bit;
+			missing--;
+		}
+	}
+	return true;
+}
+
+static void consider(struct plan *best, enum plan_form form, u32 read)
+{
+	if (best->form == PLAN_UNDEFINED || count(read) < count(best->read)) {
+		best->form = form;
+		best->read = read;
+	}
+}
+
+struct plan plan_write(const struct plan_window *window)
+{
+	const u32 covered = window->whole | window->part;
+	const u32 parity = all_parity(window) & ~window->lost;
+	const u32 stays = all_data(window) & ~window->whole;
+	const u32 lost_data = window->lost & all_data(window);
+	struct plan plan = { PLAN_UNDEFINED, stays & ~window->lost,
+			     (covered & ~window->lost) | parity };
+	u32 everything;
+
+	check(window);
+	core_assert(covered != 0);
+	if (parity == 0) {
+		plan.form = PLAN_DATA_ONLY;
+		plan.read = 0;
+		return plan;
+	}
+	if ((stays & lost_data) == 0)
+		consider(&plan, stays == 0 ? PLAN_FULL_ROW : PLAN_RECONSTRUCT, stays);
+	if (!window->parity_good)
+		return plan;
+	if ((covered & lost_data) == 0)
+		consider(&plan, PLAN_MODIFY, covered | parity);
+	if (lost_data != 0 && blocks_for_recovery(window, &everything))
+		consider(&plan, PLAN_RECOVER, everything);
+	return plan;
+}
+
+bool plan_read(const struct plan_window *window, u32 wanted, u32 *read)
+{
+	check(window);
+	core_assert((wanted & ~all_data(window)) == 0);
+	*read = wanted;
+	if ((wanted & window->lost) == 0)
+		return true;
+	return window->parity_good && blocks_for_recovery(window, read);
+}
