@@ -24,7 +24,7 @@ class Level:
     per_span: int = 0
     strip: int = 64
     shared: bool = False
-    """There is a second VD in the drive group, which what befalls the first one must not touch."""
+    """There is a second VD in the drive group (512), which what befalls the first one must not touch."""
 
 
 LEVELS = [Level("raid0", "0-2", []), Level("raid1", "0-1", [0], shared=True), Level("raid10", "0-3", [1, 2]),
@@ -50,7 +50,7 @@ def test_every_level(boot, perch_of, sector):
 def one_level(machine, perch, level: Level, sector: int) -> None:
     """Create, fill, lose, read, rebuild, check, let md read, delete."""
     spans = f"pdperarray={level.per_span}" if level.per_span else ""
-    sizes = {"a": SIZE, **({"b": "16M"} if level.shared else {})}
+    sizes = {"a": SIZE, **({"b": "16M"} if level.shared and sector == 512 else {})}
     for name, size in sizes.items():
         perch.ok(f"/c0 add vd {level.name} drives=0:{level.slots} {spans} strip={level.strip} name={name} size={size}")
     vds = {row["name"]: row for row in perch.snapshot()["vds"]}

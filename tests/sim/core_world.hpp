@@ -28,7 +28,7 @@ struct CoreShape {
     unsigned rows = 2;    ///< of a span
     unsigned region = 8;  ///< sectors of a member
     unsigned lanes = 3;
-    unsigned windows = 2;  ///< of a lane
+    unsigned windows = 1;  ///< of a lane
 };
 
 using Content = std::vector<std::uint8_t>;
