@@ -59,7 +59,7 @@ std::string controller_of(const std::string& sysfs, const fs::path& block,
         return error ? otherwise : device.filename().string();
     }
     for (fs::directory_iterator it(device, error), end; !error && it != end; it.increment(error)) {
-        const auto name = it->path().filename().string();
+        auto name = it->path().filename().string();
         if (std::regex_match(name, pattern) &&
             read_line(fs::path(sysfs) / "class/nvme" / name / "state") == "live") {
             return name;
