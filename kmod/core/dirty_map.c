@@ -10,13 +10,15 @@
  *  (a) While any write to a region is between enter and leave, its bit is durable on all members.
  *  (b) A bit is cleared on a member only if every write to the region was complete before a flush
  *      was issued that then succeeded on all members, and none has begun since.
- *  (c) Parity of a region that was dirty when the VD started is not known to match until all its
- *      windows were resynced; such a region is never cleared.
+ *  (c) Parity of a region that was dirty when the VD started after an unclean stop is not known to
+ *      match until all its windows were resynced; nor is that of a region in which a write failed,
+ *      until the VD is started anew. Such a region is never cleared.
  *
  * (a): enter() lets a write through only in REGION_DIRTY, which is set by written() alone, and
  * leaves REGION_DIRTY only in next_clear(), which takes regions without users. (b): tick() marks
- * REGION_CLEARING, on regions without users, before the flush; enter() removes the mark, and
- * next_clear() takes only regions that have it still: all their writes ended before it was set.
+ * REGION_CLEARING, on regions without users, before the flush, and never while one is under way;
+ * enter() removes the mark, and next_clear() takes only regions that have it still: all their writes
+ * ended before the flush was issued.
  *
  * Crash argument: at any cut, a region with a write that is not wholly durable has its bit on every
  * member, by (a) and (b); dirty_map_load() unites the members' pages, so that one member is enough,
@@ -99,7 +101,8 @@ static void want(struct dirty_map *map, u64 region)
 	map->flags[region] |= REGION_WANTED;
 }
 
-void dirty_map_load(struct dirty_map *map, u32 page, const struct perch_map_page *content)
+void dirty_map_load(struct dirty_map *map, u32 page, const struct perch_map_page *content,
+		    bool clean)
 {
 	const bool valid = content != NULL && valid_page(map, page, content);
 	const u64 first = (u64)page * REGIONS_PER_PAGE;
@@ -111,10 +114,11 @@ void dirty_map_load(struct dirty_map *map, u32 page, const struct perch_map_page
 					 PERCH_MAP_DIRTY;
 
 		/* The bit may be on some members only: it is set on all before the next write. */
-		if (bits & PERCH_MAP_DIRTY) {
+		if (!(bits & PERCH_MAP_DIRTY))
+			continue;
+		if (!valid || !clean)
 			map->flags[region] |= REGION_UNKNOWN;
-			want(map, region);
-		}
+		want(map, region);
 	}
 }
 
@@ -156,18 +160,28 @@ bool dirty_map_parity_good(struct dirty_map *map, u64 region)
 	return good;
 }
 
+void dirty_map_suspect(struct dirty_map *map, u64 region)
+{
+	env_lock(&map->lock);
+	core_assert(map->users[region] != 0);
+	map->flags[region] |= REGION_UNKNOWN | REGION_SUSPECT;
+	env_unlock(&map->lock);
+}
+
 void dirty_map_resynced(struct dirty_map *map, u64 region)
 {
 	env_lock(&map->lock);
 	core_assert(map->flags[region] & REGION_UNKNOWN);
-	map->flags[region] &= (u8)~(REGION_UNKNOWN | REGION_IDLE);
+	if (!(map->flags[region] & REGION_SUSPECT))
+		map->flags[region] &= (u8)~(REGION_UNKNOWN | REGION_IDLE);
 	env_unlock(&map->lock);
 }
 
 u64 dirty_map_next_unknown(struct dirty_map *map, u64 region)
 {
 	env_lock(&map->lock);
-	while (region < map->regions && !(map->flags[region] & REGION_UNKNOWN))
+	while (region < map->regions &&
+	       (map->flags[region] & (REGION_UNKNOWN | REGION_SUSPECT)) != REGION_UNKNOWN)
 		region++;
 	env_unlock(&map->lock);
 	return region;

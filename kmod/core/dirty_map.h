@@ -21,6 +21,7 @@ struct window;
 #define REGION_UNKNOWN 8U	/* parity is not known to match: to be resynced */
 #define REGION_IDLE 16U		/* nobody wrote since the last tick */
 #define REGION_CLEARING 32U	/* idle when the flush was issued that is to precede its clearing */
+#define REGION_SUSPECT 64U	/* a write in it failed: it stays unknown until the VD is started anew */
 
 struct dirty_map {
 	struct env_spinlock lock;	/* guards all that follows */
@@ -44,9 +45,11 @@ void dirty_map_init(struct dirty_map *map, u64 member_sectors, u32 region_sector
 
 /*
  * Adds what one member's page says; NULL or a page that does not check: all is dirty. To be called
- * for every page of every in-sync member before I/O begins.
+ * for every page of every in-sync member before I/O begins. `clean`: the VD was stopped in order, so
+ * that a bit only says where it was written to (while a member was missing), and parity matches.
  */
-void dirty_map_load(struct dirty_map *map, u32 page, const struct perch_map_page *content);
+void dirty_map_load(struct dirty_map *map, u32 page, const struct perch_map_page *content,
+		    bool clean);
 
 u64 dirty_map_region(const struct dirty_map *map, u64 member_sector);
 
@@ -60,16 +63,19 @@ void dirty_map_leave(struct dirty_map *map, u64 region);
 
 /* Whether parity of a region is known to match. */
 bool dirty_map_parity_good(struct dirty_map *map, u64 region);
+/* A write in a region failed: what the members hold there matches nothing. Before it leaves. */
+void dirty_map_suspect(struct dirty_map *map, u64 region);
 /* All windows of a region were resynced, after it was dirty. */
 void dirty_map_resynced(struct dirty_map *map, u64 region);
-/* The next region from `region` on that is to be resynced; `regions` when there is none. */
+/* The next region from `region` on that can be resynced; `regions` when there is none. */
 u64 dirty_map_next_unknown(struct dirty_map *map, u64 region);
 
 /* Makes a page that sets wanted bits. False: none is wanted, or a page is on its way. */
 bool dirty_map_next_set(struct dirty_map *map, struct perch_map_page *page);
 /*
  * Time passes. True: some regions were idle for a whole tick, and could be clean: the caller flushes
- * all members, and calls dirty_map_next_clear() only when that has succeeded.
+ * all members now, and calls dirty_map_next_clear() when that has succeeded. It is not called again
+ * before that flush has ended, so that no region is marked whose writes that flush does not cover.
  */
 bool dirty_map_tick(struct dirty_map *map);
 /* Makes a page that clears the bits of regions that are idle still. False as above. */

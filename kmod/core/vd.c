@@ -10,8 +10,9 @@
  * Invariants:
  *  (a) The dirty map's pages are written one at a time, with FUA, to every member that can be used;
  *      bits are set, and windows go on, only when all of them have succeeded.
- *  (b) Bits are cleared only behind a flush of all members that was issued after dirty_map_tick()
- *      had found their regions idle (dirty_map.c, b), and only while no member is lost.
+ *  (b) Bits are cleared only behind a flush of all members; dirty_map_tick() looks for idle regions
+ *      just before that flush is issued, and at no other time (dirty_map.c, b). Only while no member
+ *      is lost.
  *  (c) A host's flush is complete when a flush of every member that was issued after the request
  *      came has succeeded. So all that was acknowledged before is on the media.
  *  (d) Resync goes window by window through the lanes, as a write does, so that no write is between
@@ -36,6 +37,9 @@ void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes)
 
 	core_assert(vd->geometry.parities > 0 && lanes > 0 && lanes <= VD_MAX_LANES);
 	core_assert(vd->map.region_sectors >= vd->geometry.strip);
+	for (member = 0, lost = 0; member < lanes; member++)
+		lost += lane[member].count;
+	core_assert(lost <= 0xffff); /* the dirty map counts writes to a region in 16 bits */
 	for (span = 0; span < vd->geometry.spans; span++) {
 		lost = 0;
 		for (member = 0; member < vd->geometry.per_span; member++)
@@ -48,7 +52,8 @@ void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes)
 	env_lock_init(&vd->lock);
 	vd->flushes = NULL;
 	vd->ended = NULL;
-	vd->clear_wanted = false;
+	vd->tick_due = false;
+	vd->flush_first = false;
 	vd->resync_ended = false;
 	vd->work = VD_NOTHING;
 	vd->flushing = NULL;
@@ -89,7 +94,7 @@ bool vd_reads_directly(const struct vd *vd, u64 sector, u32 sectors)
 	while (sector < end) {
 		if (vd->lost[geometry_map(&vd->geometry, sector).member])
 			return false;
-		sector = (sector / vd->geometry.strip + 1) * vd->geometry.strip;
+		sector = (sector | (vd->geometry.strip - 1)) + 1;
 	}
 	return true;
 }
@@ -115,7 +120,7 @@ static void submit_pieces(struct vd *vd, struct request *request)
 	u32 in_row, window, span, pieces = 0, i;
 	u64 row = row_of(vd, request->sector, &in_row);
 
-	core_assert(request->sectors > 0 && in_row + request->sectors <= vd_row_sectors(vd));
+	core_assert(request->sectors > 0 && request->sectors <= vd_row_sectors(vd) - in_row);
 	core_assert(request->sector + request->sectors <= vd->geometry.vd_sectors);
 	row = div_u64_rem(row, vd->geometry.spans, &span);
 	for (window = 0; window < windows_of_strip(vd); window++) {
@@ -200,10 +205,7 @@ static bool any_lost(const struct vd *vd)
 
 void vd_tick(struct vd *vd)
 {
-	const bool idle = !any_lost(vd) && dirty_map_tick(&vd->map);
-
 	env_lock(&vd->lock);
-	vd->clear_wanted |= idle;
 	vd->ticked = true;
 	env_unlock(&vd->lock);
 	vd->env->wake(vd->env, vd->lanes);
@@ -261,6 +263,7 @@ static void end_page(struct vd *vd)
 		return;
 	}
 	vd->work = VD_NOTHING;
+	vd->flush_first = true;
 	for (window = dirty_map_written(&vd->map); window; window = next) {
 		next = window->next_waiter;
 		lane = window->lane;
@@ -274,10 +277,12 @@ static void begin_flush(struct vd *vd)
 {
 	env_lock(&vd->lock);
 	vd->flushing = vd->flushes;
-	vd->flush_clears = vd->clear_wanted;
 	vd->flushes = NULL;
-	vd->clear_wanted = false;
 	env_unlock(&vd->lock);
+	/* What is idle now has no write that the flush, issued after this, would not cover. */
+	vd->flush_clears = vd->tick_due && !any_lost(vd) && dirty_map_tick(&vd->map);
+	vd->tick_due = false;
+	vd->flush_first = false;
 	if (vd->flushing || vd->flush_clears) {
 		vd->work = VD_FLUSHING;
 		submit_to_all(vd, IO_FLUSH);
@@ -387,10 +392,14 @@ void vd_run(struct vd *vd)
 		else
 			end_page(vd);
 	}
+	vd->tick_due |= ticked;
 	if (ticked && vd->failed) {
 		vd->failed = false;
 		submit_to_all(vd, IO_WRITE);
 	}
+	/* Pages and flushes take turns, so that neither waits for all of the others. */
+	if (vd->work == VD_NOTHING && vd->flush_first)
+		begin_flush(vd);
 	if (vd->work == VD_NOTHING) {
 		if (dirty_map_next_set(&vd->map, &vd->page))
 			begin_page(vd, VD_SETTING_BITS);

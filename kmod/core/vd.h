@@ -4,7 +4,8 @@
  *
  * Threads. The shell calls vd_submit(), vd_io_done() and vd_tick() from anywhere. It calls
  * vd_run_lane() for one lane from one thread at a time, and vd_run() from one at a time, whenever
- * env->wake() asked for it; different lanes run beside each other.
+ * env->wake() asked for it; different lanes run beside each other. A wake while they run means that
+ * they are to be run once more.
  *
  * What lanes share, and the rule for it:
  *	geometry, lost		constant while I/O runs
@@ -36,15 +37,16 @@ struct vd {
 	struct lane *lane;
 	u32 lanes;
 
-	struct env_spinlock lock;	/* guards the next five */
+	struct env_spinlock lock;	/* guards the next four */
 	struct request *flushes;	/* of the host, that wait for the next flush */
 	struct io *ended;
-	bool clear_wanted;	/* vd_tick() found idle regions */
 	bool resync_ended;	/* the window that was being resynced is done */
-	bool ticked;		/* what has failed may be tried again */
+	bool ticked;		/* vd_tick() was called */
 
 	/* Of vd_run() alone. */
 	enum vd_work work;
+	bool tick_due;		/* idle regions are to be looked for */
+	bool flush_first;	/* a page was written: now it is the flushes' turn */
 	struct request *flushing;
 	bool flush_clears;
 	bool failed;		/* a page was not written: once more with the next tick */
@@ -89,7 +91,7 @@ void vd_submit(struct vd *vd, struct request *request);
 /* A command has ended: 0 or a negative errno. */
 void vd_io_done(struct vd *vd, struct io *io, int error);
 
-/* About once a second: idle regions are marked clean, resync goes on. */
+/* About once a second: idle regions are marked clean, and what has failed is tried again. */
 void vd_tick(struct vd *vd);
 
 void vd_run_lane(struct vd *vd, u32 lane);

@@ -14,7 +14,8 @@
  *  (c) The host's data is copied once, before parity is computed: what is written is what parity was
  *      computed from, whatever the host does to its buffer.
  *  (d) Parity that is not known good is not used: plan.c is told so, and a lost block that only such
- *      parity could give is an error.
+ *      parity could give is an error, to read and to write. Where a write has failed, parity is not
+ *      known good from then on.
  *  (e) Sectors that the host did not write are either not written, or written as they were read.
  *
  * Crash argument (consistency "resync"): a cut keeps any sectors of the operation's writes. A data
@@ -350,6 +351,9 @@ static bool make_plan(struct vd *vd, struct window *window)
 		window->plan.write = parity & ~coverage->lost;
 		return (coverage->lost & all) == 0;
 	}
+	/* It could be written, but not read. */
+	if (!coverage->parity_good && ((coverage->whole | coverage->part) & coverage->lost))
+		return false;
 	window->plan = plan_write(coverage);
 	for (block = 0; block < vd->geometry.data; block++) {
 		/* A member is written in one piece, which has to be known all over. */
@@ -484,8 +488,11 @@ static void finish(struct vd *vd, struct window *window)
 static bool io_ended(struct vd *vd, struct window *window, const struct io *io)
 {
 	core_assert(window->ios_left > 0);
-	if (io->error != 0)
+	if (io->error != 0) {
 		window->error = -EIO;
+		if (window->state == WINDOW_WRITING)
+			dirty_map_suspect(&vd->map, window->region);
+	}
 	if (--window->ios_left > 0)
 		return false;
 	if (window->state == WINDOW_WRITING || window->error != 0)

@@ -95,6 +95,12 @@ void Media::complete_write(const void* owner, bool fua) {
     }
 }
 
+void Media::drop_write(const void* owner) {
+    std::erase_if(entries_, [&](const auto& entry) {
+        return entry->owner == owner && !entry->write.complete;
+    });
+}
+
 void Media::complete_flush(std::size_t until) {
     std::vector<Entry*> covered;
     for (const auto& entry : entries_) {
@@ -181,9 +187,8 @@ struct CoreCallbacks {
             self.check_known(*command);
         }
         if (command->kind == IO_WRITE) {
-            if (command->area == IO_DATA) {
-                self.check_dirty_bit(*command);
-            }
+            command->area == IO_DATA ? self.check_dirty_bit(*command)
+                                     : self.check_cleared(*command);
             const auto* bytes = static_cast<const std::uint8_t*>(command->buffer);
             media.write(command, offset_of(*command),
                         Content(bytes, bytes + std::size_t{command->sectors} * SECTOR_BYTES));
@@ -235,11 +240,11 @@ CoreWorld::CoreWorld(const CoreShape& shape) : shape_(shape) {
         media_.emplace_back(content);
     }
     histories_.assign(make_geometry(shape).vd_sectors, History{{0, 0, 0, 0}});
-    start({});
+    start({}, true);
 }
 
 CoreWorld::CoreWorld(const CoreShape& shape, const std::vector<Content>& members,
-                     std::vector<History> histories, const std::set<unsigned>& lost)
+                     std::vector<History> histories, const std::set<unsigned>& lost, bool clean)
     : shape_(shape), histories_(std::move(histories)) {
     for (const auto& content : members) {
         media_.emplace_back(content);
@@ -247,14 +252,17 @@ CoreWorld::CoreWorld(const CoreShape& shape, const std::vector<Content>& members
     for (const auto& history : histories_) {
         for (const auto& version : history) {
             next_id_ = std::max(next_id_, version.id + 1);
+            for (const auto time : {version.begun, version.acknowledged, version.durable}) {
+                now_ = time == never ? now_ : std::max(now_, time + 1);
+            }
         }
     }
-    start(lost);
+    start(lost, clean);
 }
 
 CoreWorld::~CoreWorld() = default;
 
-void CoreWorld::start(const std::set<unsigned>& lost) {
+void CoreWorld::start(const std::set<unsigned>& lost, bool clean) {
     live_ = std::make_unique<Live>();
     auto& live = *live_;
     live.env = {
@@ -274,7 +282,7 @@ void CoreWorld::start(const std::set<unsigned>& lost) {
         }
         perch_map_page page;
         std::memcpy(&page, media_[member].current().data(), sizeof(page));
-        dirty_map_load(&live.target.map, 0, &page);
+        dirty_map_load(&live.target.map, 0, &page, clean);
     }
     live.lanes.resize(shape_.lanes);
     live.windows.resize(std::size_t{shape_.lanes} * shape_.windows);
@@ -317,7 +325,8 @@ bool CoreWorld::in_sync() const {
 // --- the host
 
 void CoreWorld::begin(std::unique_ptr<Host> host) {
-    host->begun = now_++;
+    host->begun = ++now_;
+    ++now_;  // nothing that follows is at the same time
     auto& asked = host->asked;
     hosts_.push_back(std::move(host));
     if (hosts_.back()->direct) {
@@ -335,6 +344,7 @@ void CoreWorld::write(std::uint64_t sector, std::uint32_t sectors, bool fua) {
     host->asked.sectors = sectors;
     host->id = next_id_++;
     host->data.resize(std::size_t{sectors} * SECTOR_BYTES);
+    ++now_;
     for (std::uint32_t i = 0; i < sectors; ++i) {
         fill_sector(&host->data[std::size_t{i} * SECTOR_BYTES], host->id, sector + i);
         histories_.at(sector + i).push_back({host->id, now_, never, never});
@@ -448,6 +458,12 @@ void CoreWorld::complete_io(std::size_t index) {
                         std::size_t{command->sectors} * SECTOR_BYTES);
             break;
         case IO_WRITE:
+            if (fail_next_write_ && command->area == IO_DATA) {
+                fail_next_write_ = false;
+                media.drop_write(command);
+                vd_io_done(&live_->target, command, -EIO);
+                return;
+            }
             media.complete_write(command, command->fua);
             break;
         case IO_FLUSH:
@@ -504,6 +520,25 @@ void CoreWorld::check_dirty_bit(const io& command) const {
     }
 }
 
+void CoreWorld::check_cleared(const io& command) const {
+    perch_map_page page;
+    std::memcpy(&page, command.buffer, sizeof(page));
+    const auto region_bytes = std::size_t{shape_.region} * SECTOR_BYTES;
+    for (const auto& media : media_) {
+        for (const auto* one : media.volatile_writes()) {
+            if (one->offset < map_bytes) {
+                continue;
+            }
+            const auto region = (one->offset - map_bytes) / region_bytes;
+            if ((page.bits[region / 4] >> region % 4 * 2 & PERCH_MAP_DIRTY) == 0) {
+                throw Violation(fmt::format(
+                    "clearing: region {} is marked clean, and a write to it is not durable",
+                    region));
+            }
+        }
+    }
+}
+
 void CoreWorld::check_known(const io& command) const {
     const auto& target = live_->target;
     std::uint64_t sector = 0;
@@ -548,6 +583,59 @@ void CoreWorld::check_content() {
     if (failed_ != failed) {
         throw Violation("content: a read fails");
     }
+}
+
+bool CoreWorld::dirty_on_media(std::uint64_t region) const {
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        perch_map_page page;
+        std::memcpy(&page, media_[member].current().data(), sizeof(page));
+        if (live_->target.lost[member] == 0 &&
+            (page.bits[region / 4] >> region % 4 * 2 & PERCH_MAP_DIRTY) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void CoreWorld::check_no_errors() const {
+    if (failed_ != 0) {
+        throw Violation("error: a request fails, although nothing is lost for good");
+    }
+}
+
+void CoreWorld::check_after_cut_degraded() {
+    live_->after_cut = true;
+    for (std::uint64_t sector = 0; sector < sectors(); sector += shape_.strip) {
+        const auto failed = failed_;
+        const auto place = geometry_map(&live_->target.geometry, sector);
+        const bool doubtful =
+            live_->target.lost[place.member] != 0 && dirty_on_media(place.sector / shape_.region);
+        read(sector, shape_.strip);
+        settle();
+        if ((failed_ != failed) != doubtful) {
+            throw Violation(fmt::format("doubt: sector {} {}", sector,
+                                        doubtful ? "is computed from parity that may match nothing"
+                                                 : "cannot be read, although parity matches"));
+        }
+    }
+    live_->after_cut = false;
+    for (std::uint64_t sector = 0; sector < sectors(); sector += shape_.strip) {
+        const auto place = geometry_map(&live_->target.geometry, sector);
+        if (live_->target.lost[place.member] == 0) {
+            continue;
+        }
+        failed_ = 0;
+        write(sector, shape_.strip);
+        settle();
+        const bool acknowledged = failed_ == 0;
+        read(sector, shape_.strip);
+        settle();
+        if (acknowledged && failed_ != 0) {
+            throw Violation(fmt::format(
+                "doubt: a write to sector {} is acknowledged and not readable", sector));
+        }
+    }
+    failed_ = 0;
 }
 
 void CoreWorld::check_after_cut() {

@@ -47,6 +47,8 @@ class Media {
     void write(const void* owner, std::size_t offset, Content data);
     /// Until then a read may see it or not; here: not.
     void complete_write(const void* owner, bool fua);
+    /// It fails, and changes nothing.
+    void drop_write(const void* owner);
     /// Returns what complete_flush() makes durable: what is complete now.
     [[nodiscard]] std::size_t begin_flush() const { return sequence_; }
     void complete_flush(std::size_t until);
@@ -83,9 +85,10 @@ class CoreWorld {
 
     /// Members of zeros, with parity that matches, and a clean map.
     explicit CoreWorld(const CoreShape& shape);
-    /// Members as they are after a cut. `lost`: cannot be used.
+    /// Members as they are after a cut, or after a clean stop. `lost`: cannot be used.
     CoreWorld(const CoreShape& shape, const std::vector<Content>& members,
-              std::vector<History> histories, const std::set<unsigned>& lost = {});
+              std::vector<History> histories, const std::set<unsigned>& lost = {},
+              bool clean = false);
     ~CoreWorld();
     CoreWorld(const CoreWorld&) = delete;
     CoreWorld& operator=(const CoreWorld&) = delete;
@@ -96,6 +99,8 @@ class CoreWorld {
     void flush();
     void read(std::uint64_t sector, std::uint32_t sectors);
     void tick();
+    /// The next write of data that ends fails, and leaves its member as it was.
+    void fail_next_write() { fail_next_write_ = true; }
 
     // --- what happens next
 
@@ -117,6 +122,11 @@ class CoreWorld {
     /// After a cut: the same by what is durable. What is found is what the sectors hold from now
     /// on.
     void check_after_cut();
+    /// After a cut, with members lost: the same, but what only doubtful parity could give is an
+    /// error.
+    void check_after_cut_degraded();
+    /// No request has ended in an error.
+    void check_no_errors() const;
     /// P and Q of every row match data, by ISA-L.
     void check_parity() const;
 
@@ -135,13 +145,15 @@ class CoreWorld {
     struct Host;
     friend struct CoreCallbacks;
 
-    void start(const std::set<unsigned>& lost);
+    void start(const std::set<unsigned>& lost, bool clean);
+    [[nodiscard]] bool dirty_on_media(std::uint64_t region) const;
     void begin(std::unique_ptr<Host> host);
     void complete_io(std::size_t index);
     void end(Host& host, int error);
     void end_direct_read(Host& host);
     void check_dirty_bit(const io& command) const;
     void check_known(const io& command) const;
+    void check_cleared(const io& command) const;
     void check_sector(std::uint64_t sector, const std::uint8_t* bytes, std::uint64_t read_begun);
 
     CoreShape shape_;
@@ -154,6 +166,7 @@ class CoreWorld {
     std::uint64_t next_id_ = 1;
     std::uint64_t commands_ = 0;
     unsigned failed_ = 0;
+    bool fail_next_write_ = false;
 };
 
 /// What the members of a world may hold after a cut now: everything that is durable, and of what is

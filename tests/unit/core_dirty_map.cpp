@@ -51,9 +51,9 @@ TEST_CASE("core dirty map: what one member says is enough, on every page") {
     const auto one = make_page(0, {3});
     const auto two = make_page(0, {4, 9});
     const auto last = make_page(1, {0, 9});
-    dirty_map_load(&map.map, 0, &one);
-    dirty_map_load(&map.map, 0, &two);
-    dirty_map_load(&map.map, 1, &last);
+    dirty_map_load(&map.map, 0, &one, false);
+    dirty_map_load(&map.map, 0, &two, false);
+    dirty_map_load(&map.map, 1, &last, false);
     CHECK(map.unknown() == std::vector<std::uint64_t>{3, 4, 9, PERCH_MAP_REGIONS_PER_PAGE,
                                                       PERCH_MAP_REGIONS_PER_PAGE + 9});
     CHECK_FALSE(dirty_map_parity_good(&map.map, 4));
@@ -86,17 +86,27 @@ TEST_CASE("core dirty map: a page that does not check says that all is dirty") {
         page.crc32c = 0;
         page.crc32c = htole32(perch::crc32c(std::as_bytes(std::span(&page, 1))));
     }
-    dirty_map_load(&map.map, 1, given);
+    dirty_map_load(&map.map, 1, given, false);
     REQUIRE(map.unknown().size() == 10);
     CHECK(map.unknown().front() == PERCH_MAP_REGIONS_PER_PAGE);
+}
+
+TEST_CASE("core dirty map: after a clean stop a bit does not make parity doubtful, damage does") {
+    Map map;
+    const auto page = make_page(0, {3, 5});
+    dirty_map_load(&map.map, 0, &page, true);
+    CHECK(map.unknown().empty());
+    CHECK(map.map.wanted == 2);
+    dirty_map_load(&map.map, 1, nullptr, true);
+    CHECK(map.unknown().size() == 10);
 }
 
 TEST_CASE("core dirty map: pages are written one after the other, and say what was read") {
     Map map;
     const auto first = make_page(0, {3, 16127});
     const auto second = make_page(1, {9});
-    dirty_map_load(&map.map, 0, &first);
-    dirty_map_load(&map.map, 1, &second);
+    dirty_map_load(&map.map, 0, &first, false);
+    dirty_map_load(&map.map, 1, &second, false);
     // What is dirty on one member is to be so on all before anything is written.
     perch_map_page page{};
     REQUIRE(dirty_map_next_set(&map.map, &page));
