@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs the tests: tests/run [lint|unit|fuzz|sim|clients|qemu|bench]... [NAME]...
 
-Without a tier all of them but bench, which measures (release build, a quiet machine); NAME restricts to tests whose name contains it. Installs what is missing (apt), builds, and
-prints a line with its seconds for each test, then `N passed, M failed`. A skipped test counts as failed.
+Without a tier all of them but bench, which measures (release build, a quiet machine). NAME restricts to tests whose
+name contains it. Installs what is missing (apt), builds, and prints a line with its seconds for each test, then
+`N passed, M failed`. A skipped test counts as failed.
 Exit status 0 only if something ran and nothing failed.
 """
 

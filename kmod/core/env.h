@@ -135,4 +135,14 @@ static inline u64 div_u64_rem(u64 dividend, u32 divisor, u32 *remainder)
 
 #define SECTOR_BYTES 512U
 
+/* How many bits are set. A loop: compilers make a call of their builtin where there is no popcnt. */
+static inline u32 env_count_bits(u32 mask)
+{
+	u32 bits = 0;
+
+	for (; mask != 0; mask &= mask - 1)
+		bits++;
+	return bits;
+}
+
 #endif /* PERCH_CORE_ENV_H */

@@ -24,7 +24,6 @@
 
 #define GEOMETRY_MAX_MEMBERS 256U	/* of a VD */
 #define GEOMETRY_MAX_PER_SPAN 32U	/* of a span with parity */
-#define GEOMETRY_MAX_PARITIES 2U
 #define GEOMETRY_MIN_STRIP 8U		/* sectors; 4 KiB */
 #define GEOMETRY_MAX_STRIP 2048U	/* sectors; 1 MiB */
 #define GEOMETRY_MAX_WINDOW 128U	/* sectors; 64 KiB */
@@ -83,11 +82,5 @@ u32 geometry_q(const struct geometry *geometry, u32 span, u64 row);
 u32 geometry_data(const struct geometry *geometry, u32 span, u64 row, u32 index);
 /* The opposite; -EINVAL for a member that holds parity in that row, or is in another span. */
 int geometry_data_index(const struct geometry *geometry, u32 span, u64 row, u32 member);
-
-/* The power of the generator with which a member counts in Q: its place in the span (raid6_nc). */
-static inline u32 geometry_coefficient(const struct geometry *geometry, u32 member)
-{
-	return member % geometry->per_span;
-}
 
 #endif /* PERCH_CORE_GEOMETRY_H */

@@ -36,7 +36,6 @@ struct io {
 	int error;	/* how it ended */
 	/* Of whoever issued it. */
 	void *owner;
-	u32 tag;
 	u32 lane;	/* or `vd->lanes`: the VD's own work */
 	struct io *next;
 };

@@ -15,15 +15,6 @@
  */
 #include "core/plan.h"
 
-static u32 count(u32 mask)
-{
-	u32 bits = 0;
-
-	for (; mask != 0; mask &= mask - 1)
-		bits++;
-	return bits;
-}
-
 static u32 all_data(const struct plan_window *window)
 {
 	return (1U << window->data) - 1;
@@ -47,10 +38,10 @@ static void check(const struct plan_window *window)
 static bool blocks_for_recovery(const struct plan_window *window, u32 *read)
 {
 	const u32 parity = all_parity(window) & ~window->lost;
-	u32 missing = count(window->lost & all_data(window));
+	u32 missing = env_count_bits(window->lost & all_data(window));
 	u32 bit;
 
-	if (missing > count(parity))
+	if (missing > env_count_bits(parity))
 		return false;
 	*read = all_data(window) & ~window->lost;
 	for (bit = 1U << window->data; missing > 0; bit <<= 1) {
@@ -64,7 +55,7 @@ static bool blocks_for_recovery(const struct plan_window *window, u32 *read)
 
 static void consider(struct plan *best, enum plan_form form, u32 read)
 {
-	if (best->form == PLAN_UNDEFINED || count(read) < count(best->read)) {
+	if (best->form == PLAN_UNDEFINED || env_count_bits(read) < env_count_bits(best->read)) {
 		best->form = form;
 		best->read = read;
 	}

@@ -17,7 +17,7 @@
 #define PERCH_CORE_VD_H
 
 #include "core/dirty_map.h"
-#include "core/window.h"
+#include "core/lane.h"
 
 #define VD_MAX_LANES 64U
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Windows and lanes: see window.h.
+ * Windows: see window.h.
  *
  * An operation takes the pieces that wait for a window, as many of one kind as came in a row, marks
  * the region dirty, reads what plan.c says, computes parity, writes data and parity beside each
@@ -25,57 +25,21 @@
  * and parity are complete, so a flush, or FUA on all of them, makes both durable, and what was
  * acknowledged as durable can be computed when a member is lost later.
  *
- * Ownership: a window belongs to its lane, whose owner runs lane_run(). Others only put things in
- * the lane's lists. Nothing is allocated; a piece waits in the lane while no window is free.
+ * Ownership: a window belongs to its lane, whose owner alone calls what is here. Nothing is allocated.
  */
 #include "core/window.h"
 
 #include "core/vd.h"
 
-void lane_init(struct lane *lane, struct window *windows, u32 count)
-{
-	u32 i;
-
-	core_assert(count > 0);
-	memset(lane, 0, sizeof(*lane));
-	lane->windows = windows;
-	lane->count = count;
-	lane->waiting_end = &lane->waiting;
-	lane->new_end = &lane->new_pieces;
-	env_lock_init(&lane->lock);
-	for (i = 0; i < count; i++)
-		windows[i].state = WINDOW_FREE;
-}
-
-void lane_put_piece(struct lane *lane, struct piece *piece)
-{
-	piece->next = NULL;
-	env_lock(&lane->lock);
-	*lane->new_end = piece;
-	lane->new_end = &piece->next;
-	env_unlock(&lane->lock);
-}
-
-void lane_put_io(struct lane *lane, struct io *io)
-{
-	env_lock(&lane->lock);
-	io->next = lane->ended;
-	lane->ended = io;
-	env_unlock(&lane->lock);
-}
-
-void lane_put_window(struct lane *lane, struct window *window)
-{
-	env_lock(&lane->lock);
-	window->next_waiter = lane->resumed;
-	lane->resumed = window;
-	env_unlock(&lane->lock);
-}
-
 /* Where the window begins on its members. */
 static u64 member_sector(const struct vd *vd, const struct window *window)
 {
 	return window->row * vd->geometry.strip + (u64)window->number * vd->geometry.window;
+}
+
+u64 window_region(const struct vd *vd, const struct window *window)
+{
+	return dirty_map_region(&vd->map, member_sector(vd, window));
 }
 
 /* The place in the span of a block: data block, P or Q, as plan.h numbers them. */
@@ -217,15 +181,6 @@ static void submit(struct vd *vd, struct window *window, u32 block, enum io_kind
 	io->owner = window;
 	io->lane = window->lane;
 	vd->env->submit(vd->env, io);
-}
-
-static u32 count(u32 mask)
-{
-	u32 bits = 0;
-
-	for (; mask != 0; mask &= mask - 1)
-		bits++;
-	return bits;
 }
 
 /* The blocks as parity.c wants them: those of `fresh` as they will be, the others as read. */
@@ -374,7 +329,7 @@ static bool go_on_with_writing(struct vd *vd, struct window *window)
 	if (write == 0)
 		return true;
 	window->state = WINDOW_WRITING;
-	window->ios_left = count(write);
+	window->ios_left = env_count_bits(write);
 	for (block = 0; block < blocks(vd); block++) {
 		if (!(write >> block & 1))
 			continue;
@@ -387,8 +342,7 @@ static bool go_on_with_writing(struct vd *vd, struct window *window)
 	return false;
 }
 
-/* The region is marked, if it has to be. True when the operation has ended. */
-static bool go_on_with_reading(struct vd *vd, struct window *window)
+bool window_marked(struct vd *vd, struct window *window)
 {
 	u32 block;
 
@@ -399,7 +353,7 @@ static bool go_on_with_reading(struct vd *vd, struct window *window)
 	if (window->plan.read == 0)
 		return go_on_with_writing(vd, window);
 	window->state = WINDOW_READING;
-	window->ios_left = count(window->plan.read);
+	window->ios_left = env_count_bits(window->plan.read);
 	for (block = 0; block < blocks(vd); block++) {
 		if (window->plan.read >> block & 1)
 			submit(vd, window, block, IO_READ, window->first, window->last);
@@ -423,8 +377,7 @@ static void take_pieces(struct window *window)
 		window->pending_end = &window->pending;
 }
 
-/* Begins the next operation. True when it has ended already. */
-static bool start(struct vd *vd, struct window *window)
+bool window_start(struct vd *vd, struct window *window)
 {
 	struct piece *piece;
 
@@ -447,7 +400,7 @@ static bool start(struct vd *vd, struct window *window)
 		vd->env->wake(vd->env, vd->lanes);
 		return false;
 	}
-	return go_on_with_reading(vd, window);
+	return window_marked(vd, window);
 }
 
 /* Gives a read its data. */
@@ -463,8 +416,7 @@ static void copy_out(struct vd *vd, struct window *window, struct piece *piece)
 	}
 }
 
-/* The operation has ended; and those that end at once after it. The window may be free then. */
-static void finish(struct vd *vd, struct window *window)
+void window_finish(struct vd *vd, struct window *window)
 {
 	struct piece *piece;
 
@@ -481,11 +433,10 @@ static void finish(struct vd *vd, struct window *window)
 			window->state = WINDOW_FREE;
 			return;
 		}
-	} while (start(vd, window));
+	} while (window_start(vd, window));
 }
 
-/* True when the operation has ended with this command. */
-static bool io_ended(struct vd *vd, struct window *window, const struct io *io)
+bool window_io_ended(struct vd *vd, struct window *window, const struct io *io)
 {
 	core_assert(window->ios_left > 0);
 	if (io->error != 0) {
@@ -498,108 +449,4 @@ static bool io_ended(struct vd *vd, struct window *window, const struct io *io)
 	if (window->state == WINDOW_WRITING || window->error != 0)
 		return true;
 	return go_on_with_writing(vd, window);
-}
-
-static bool is_at(const struct window *window, const struct piece *piece)
-{
-	return window->state != WINDOW_FREE && window->row == piece->row &&
-	       window->span == piece->span && window->number == piece->window;
-}
-
-/* The window in use for a piece, else a free one, else NULL. */
-static struct window *find_window(struct lane *lane, const struct piece *piece)
-{
-	struct window *found = NULL;
-	u32 i;
-
-	for (i = 0; i < lane->count; i++) {
-		if (is_at(&lane->windows[i], piece))
-			return &lane->windows[i];
-		if (lane->windows[i].state == WINDOW_FREE)
-			found = &lane->windows[i];
-	}
-	return found;
-}
-
-/* Gives waiting pieces to their windows, as long as there are free ones. */
-static void place_pieces(struct vd *vd, struct lane *lane)
-{
-	struct window *window;
-	struct piece *piece;
-
-	while ((piece = lane->waiting) != NULL && (window = find_window(lane, piece)) != NULL) {
-		const bool was_free = window->state == WINDOW_FREE;
-
-		lane->waiting = piece->next;
-		if (!lane->waiting)
-			lane->waiting_end = &lane->waiting;
-		piece->next = NULL;
-		if (was_free) {
-			window->row = piece->row;
-			window->span = piece->span;
-			window->number = piece->window;
-			window->lane = (u32)(lane - vd->lane);
-			window->region = dirty_map_region(&vd->map, member_sector(vd, window));
-			window->pending_end = &window->pending;
-		}
-		*window->pending_end = piece;
-		window->pending_end = &piece->next;
-		if (was_free && start(vd, window))
-			finish(vd, window);
-	}
-}
-
-/* Moves what others have put there to where only the owner looks. False: there was nothing. */
-static bool take_in(struct lane *lane, struct io **ended, struct window **resumed)
-{
-	bool any;
-
-	env_lock(&lane->lock);
-	*ended = lane->ended;
-	*resumed = lane->resumed;
-	any = *ended || *resumed || lane->new_pieces;
-	if (lane->new_pieces) {
-		*lane->waiting_end = lane->new_pieces;
-		lane->waiting_end = lane->new_end;
-	}
-	lane->ended = NULL;
-	lane->resumed = NULL;
-	lane->new_pieces = NULL;
-	lane->new_end = &lane->new_pieces;
-	env_unlock(&lane->lock);
-	return any;
-}
-
-void lane_run(struct vd *vd, struct lane *lane)
-{
-	struct window *window, *resumed;
-	struct io *io, *ended;
-
-	while (take_in(lane, &ended, &resumed)) {
-		while ((io = ended) != NULL) {
-			ended = io->next;
-			window = io->owner;
-			if (io_ended(vd, window, io))
-				finish(vd, window);
-		}
-		while ((window = resumed) != NULL) {
-			resumed = window->next_waiter;
-			if (go_on_with_reading(vd, window))
-				finish(vd, window);
-		}
-		place_pieces(vd, lane);
-	}
-}
-
-bool lane_is_idle(struct lane *lane)
-{
-	bool idle;
-	u32 i;
-
-	env_lock(&lane->lock);
-	idle = !lane->ended && !lane->resumed && !lane->new_pieces && !lane->waiting;
-	env_unlock(&lane->lock);
-	for (i = 0; i < lane->count; i++)
-		idle = idle && lane->windows[i].state == WINDOW_FREE;
-	return idle;
 }

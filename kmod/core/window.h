@@ -2,8 +2,6 @@
 /*
  * Windows: the unit in which a row with parity is written, and a lost member's content is computed.
  * A window is the same min(strip, 64 KiB) of every member of a span. See window.c.
- *
- * Windows are hashed to lanes. A lane has the windows in use, and what waits for one.
  */
 #ifndef PERCH_CORE_WINDOW_H
 #define PERCH_CORE_WINDOW_H
@@ -55,33 +53,18 @@ struct window {
 	void *old[GEOMETRY_MAX_PER_SPAN];
 };
 
-struct lane {
-	struct window *windows;
-	u32 count;		/* of windows */
-	/* Pieces that wait for a window to be free, in the order they came. */
-	struct piece *waiting;
-	struct piece **waiting_end;
+/* The dirty map's region that a window lies in. */
+u64 window_region(const struct vd *vd, const struct window *window);
 
-	/* What others have put there for the lane's owner. */
-	struct env_spinlock lock;	/* guards the three lists */
-	struct piece *new_pieces;
-	struct piece **new_end;
-	struct io *ended;
-	struct window *resumed;
-};
+/* What the lane's owner calls. Each returns true when the operation has ended: window_finish() then. */
 
-/* Memory for the windows and their blocks is the caller's. */
-void lane_init(struct lane *lane, struct window *windows, u32 count);
-
-/* Puts something there for the lane's owner; from any thread. The caller wakes the lane. */
-void lane_put_piece(struct lane *lane, struct piece *piece);
-void lane_put_io(struct lane *lane, struct io *io);
-void lane_put_window(struct lane *lane, struct window *window);
-
-/* Does what there is to do; by one thread at a time. */
-void lane_run(struct vd *vd, struct lane *lane);
-
-/* Whether nothing is in use and nothing waits. */
-bool lane_is_idle(struct lane *lane);
+/* Begins the next operation; pieces are pending. */
+bool window_start(struct vd *vd, struct window *window);
+/* The bit of the window's region is durable. */
+bool window_marked(struct vd *vd, struct window *window);
+/* One of the window's commands has ended. */
+bool window_io_ended(struct vd *vd, struct window *window, const struct io *io);
+/* Ends the operation, and those that end at once after it. The window may be free then. */
+void window_finish(struct vd *vd, struct window *window);
 
 #endif /* PERCH_CORE_WINDOW_H */
