@@ -47,6 +47,7 @@ void dirty_map_init(struct dirty_map *map, u64 member_sectors, u32 region_sector
 	map->region_sectors = region_sectors;
 	map->flags = flags;
 	map->users = users;
+	map->unwritten = (u32)-1;
 	memset(flags, 0, (size_t)map->regions);
 	memset(users, 0, (size_t)map->regions * sizeof(*users));
 	memcpy(map->uuid, uuid, sizeof(map->uuid));
@@ -54,30 +55,14 @@ void dirty_map_init(struct dirty_map *map, u64 member_sectors, u32 region_sector
 
 static __le32 page_crc(const struct perch_map_page *page)
 {
-	const __le32 zero = 0;
-	const u8 *bytes = (const u8 *)page;
-	const size_t field = __builtin_offsetof(struct perch_map_page, crc32c);
-	const size_t after = field + sizeof(zero);
-	u32 crc;
-
-	crc = env_crc32c(~0U, bytes, field);
-	crc = env_crc32c(crc, &zero, sizeof(zero));
-	return cpu_to_le32(~env_crc32c(crc, bytes + after, sizeof(*page) - after));
+	return env_crc_without(page, sizeof(*page), __builtin_offsetof(struct perch_map_page, crc32c));
 }
 
 static bool valid_page(const struct dirty_map *map, u32 index, const struct perch_map_page *page)
 {
-	u32 i;
-
-	for (i = 0; i < sizeof(page->magic); i++) {
-		if (page->magic[i] != (u8)PERCH_MAP_MAGIC[i])
-			return false;
-	}
-	for (i = 0; i < sizeof(map->uuid); i++) {
-		if (page->vd_uuid[i] != map->uuid[i])
-			return false;
-	}
-	return le32_to_cpu(page->page) == index && page->crc32c == page_crc(page);
+	return env_equal(page->magic, PERCH_MAP_MAGIC, sizeof(page->magic)) &&
+	       env_equal(page->vd_uuid, map->uuid, sizeof(map->uuid)) &&
+	       le32_to_cpu(page->page) == index && page->crc32c == page_crc(page);
 }
 
 u64 dirty_map_region(const struct dirty_map *map, u64 member_sector)
@@ -187,6 +172,35 @@ u64 dirty_map_next_unknown(struct dirty_map *map, u64 region)
 	return region;
 }
 
+bool dirty_map_has_unknown(struct dirty_map *map)
+{
+	bool any = false;
+	u64 region;
+
+	env_lock(&map->lock);
+	for (region = 0; region < map->regions && !any; region++)
+		any = map->flags[region] & REGION_UNKNOWN;
+	env_unlock(&map->lock);
+	return any;
+}
+
+void dirty_map_write_all(struct dirty_map *map)
+{
+	env_lock(&map->lock);
+	map->unwritten = 0;
+	env_unlock(&map->lock);
+}
+
+bool dirty_map_is_written(struct dirty_map *map)
+{
+	bool written;
+
+	env_lock(&map->lock);
+	written = !map->writing && (u64)map->unwritten * REGIONS_PER_PAGE >= map->regions;
+	env_unlock(&map->lock);
+	return written;
+}
+
 /* Whether a region's bit is to be set in a page that is being made. */
 static bool bit_of(const struct dirty_map *map, u64 region)
 {
@@ -213,16 +227,32 @@ static void fill_page(struct dirty_map *map, u32 index, struct perch_map_page *p
 	map->writing = true;
 }
 
+/* The first page that is to be written; `regions` or more over that: none. */
+static u64 first_wanted(const struct dirty_map *map)
+{
+	u64 region = (u64)map->unwritten * REGIONS_PER_PAGE;
+
+	if (region < map->regions)
+		return region;
+	for (region = 0; region < map->regions && map->wanted > 0; region++) {
+		if (map->flags[region] & REGION_WANTED)
+			return region;
+	}
+	return map->regions;
+}
+
 bool dirty_map_next_set(struct dirty_map *map, struct perch_map_page *page)
 {
-	bool any = false;
-	u64 region = 0, end;
+	u64 region, end;
+	u32 index;
+	bool any;
 
 	env_lock(&map->lock);
-	if (!map->writing && map->wanted > 0) {
-		while (!(map->flags[region] & REGION_WANTED))
-			region++;
-		end = page_end(map, (u32)(region / REGIONS_PER_PAGE));
+	region = first_wanted(map);
+	any = !map->writing && region < map->regions;
+	if (any) {
+		index = (u32)(region / REGIONS_PER_PAGE);
+		end = page_end(map, index);
 		for (; region < end; region++) {
 			if (!(map->flags[region] & REGION_WANTED))
 				continue;
@@ -230,8 +260,8 @@ bool dirty_map_next_set(struct dirty_map *map, struct perch_map_page *page)
 						  REGION_WRITING);
 			map->wanted--;
 		}
-		fill_page(map, (u32)((end - 1) / REGIONS_PER_PAGE), page);
-		any = true;
+		map->unwritten += index == map->unwritten;
+		fill_page(map, index, page);
 	}
 	env_unlock(&map->lock);
 	return any;
@@ -309,4 +339,15 @@ struct window *dirty_map_written(struct dirty_map *map)
 	map->waiters = waiting;
 	env_unlock(&map->lock);
 	return ready;
+}
+
+struct window *dirty_map_take_waiters(struct dirty_map *map)
+{
+	struct window *waiters;
+
+	env_lock(&map->lock);
+	waiters = map->waiters;
+	map->waiters = NULL;
+	env_unlock(&map->lock);
+	return waiters;
 }

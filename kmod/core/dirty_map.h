@@ -33,6 +33,7 @@ struct dirty_map {
 	struct window *waiters;	/* for their region's bit, in no order */
 	u32 writing_page;
 	bool writing;		/* a page is on its way */
+	u32 unwritten;		/* pages from this one on are written, whatever they say */
 	u8 uuid[16];
 };
 
@@ -70,7 +71,14 @@ void dirty_map_resynced(struct dirty_map *map, u64 region);
 /* The next region from `region` on that can be resynced; `regions` when there is none. */
 u64 dirty_map_next_unknown(struct dirty_map *map, u64 region);
 
-/* Makes a page that sets wanted bits. False: none is wanted, or a page is on its way. */
+/* Whether there is any. */
+bool dirty_map_has_unknown(struct dirty_map *map);
+
+/* All pages are to be written once, for a member that has none; and whether they are. */
+void dirty_map_write_all(struct dirty_map *map);
+bool dirty_map_is_written(struct dirty_map *map);
+
+/* Makes the next page to be written. False: none is, or a page is on its way. */
 bool dirty_map_next_set(struct dirty_map *map, struct perch_map_page *page);
 /*
  * Time passes. True: some regions were idle for a whole tick, and could be clean: the caller flushes
@@ -82,5 +90,7 @@ bool dirty_map_tick(struct dirty_map *map);
 bool dirty_map_next_clear(struct dirty_map *map, struct perch_map_page *page);
 /* The page is durable on every member. Returns the windows that may go on, linked by next_waiter. */
 struct window *dirty_map_written(struct dirty_map *map);
+/* No page will be written any more. Returns all windows that wait, linked by next_waiter. */
+struct window *dirty_map_take_waiters(struct dirty_map *map);
 
 #endif /* PERCH_CORE_DIRTY_MAP_H */

@@ -8,6 +8,7 @@
 #define PERCH_CORE_ENV_H
 
 #ifdef __KERNEL__
+#include <asm/barrier.h>
 #include <linux/atomic.h>
 #include <linux/bug.h>
 #include <linux/build_bug.h>
@@ -24,6 +25,10 @@ struct env_spinlock {
 	spinlock_t lock;
 	unsigned long flags;
 };
+
+/* What one thread stores last, and others look at without a lock: acquire and release. */
+#define env_load(place) smp_load_acquire(place)
+#define env_store(place, value) smp_store_release(place, value)
 
 static inline bool env_dec_and_test(u32 *count)
 {
@@ -66,8 +71,16 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
+#define cpu_to_le16(value) htole16(value)
 #define cpu_to_le32(value) htole32(value)
+#define cpu_to_le64(value) htole64(value)
+#define le16_to_cpu(value) le16toh(value)
 #define le32_to_cpu(value) le32toh(value)
+#define le64_to_cpu(value) le64toh(value)
+
+/* What one thread stores last, and others look at without a lock: acquire and release. */
+#define env_load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+#define env_store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
 
 #define EIO 5
 #define EINVAL 22
@@ -106,8 +119,8 @@ static inline bool env_dec_and_test(u32 *count)
 	return __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
-/* Goes on with a CRC32C; as it is stored it begins with all ones and is inverted at the end. */
-static inline u32 env_crc32c(u32 crc, const void *bytes, size_t count)
+/* Goes on with a CRC32C, in plain C. */
+static inline u32 env_crc32c_portable(u32 crc, const void *bytes, size_t count)
 {
 	/* Remainders of four bits by Castagnoli's polynomial, reflected. */
 	static const u32 remainders[16] = {
@@ -123,6 +136,23 @@ static inline u32 env_crc32c(u32 crc, const void *bytes, size_t count)
 		crc = crc >> 4 ^ remainders[crc & 15];
 	}
 	return crc;
+}
+
+/* Goes on with a CRC32C; as it is stored it begins with all ones and is inverted at the end. */
+static inline u32 env_crc32c(u32 crc, const void *bytes, size_t count)
+{
+#ifdef __SSE4_2__
+	const u8 *byte = (const u8 *)bytes;
+	u64 word;
+
+	for (; count >= sizeof(word); count -= sizeof(word), byte += sizeof(word)) {
+		memcpy(&word, byte, sizeof(word));
+		crc = (u32)__builtin_ia32_crc32di(crc, word);
+	}
+	return env_crc32c_portable(crc, byte, count);
+#else
+	return env_crc32c_portable(crc, bytes, count);
+#endif
 }
 
 /* The quotient; the remainder is stored. Divisions of 64 bits are no operator in the kernel. */
@@ -143,6 +173,35 @@ static inline u32 env_count_bits(u32 mask)
 	for (; mask != 0; mask &= mask - 1)
 		bits++;
 	return bits;
+}
+
+static inline bool env_equal(const void *a, const void *b, size_t bytes)
+{
+	const u8 *one = (const u8 *)a;
+	const u8 *other = (const u8 *)b;
+	size_t i;
+
+	for (i = 0; i < bytes; i++) {
+		if (one[i] != other[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The CRC32C of a structure that holds it in a field at `field`, with that field zero, as the
+ * formats of uapi/perch_format.h have it.
+ */
+static inline __le32 env_crc_without(const void *structure, size_t bytes, size_t field)
+{
+	const __le32 zero = 0;
+	const u8 *byte = (const u8 *)structure;
+	const size_t after = field + sizeof(zero);
+	u32 crc;
+
+	crc = env_crc32c(~0U, byte, field);
+	crc = env_crc32c(crc, &zero, sizeof(zero));
+	return cpu_to_le32(~env_crc32c(crc, byte + after, bytes - after));
 }
 
 #endif /* PERCH_CORE_ENV_H */

@@ -22,6 +22,7 @@ enum io_kind {
 enum io_area {
 	IO_DATA,	/* the member's data extent */
 	IO_DIRTY_MAP,	/* its dirty map extent */
+	IO_SUPERBLOCK,	/* its superblock extent */
 };
 
 /* One command to one member. */
@@ -34,6 +35,7 @@ struct io {
 	u32 sectors;
 	void *buffer;
 	int error;	/* how it ended */
+	bool again;	/* it has failed once, and was submitted once more */
 	/* Of whoever issued it. */
 	void *owner;
 	u32 lane;	/* or `vd->lanes`: the VD's own work */
@@ -41,10 +43,17 @@ struct io {
 };
 
 enum request_kind {
+	REQUEST_NONE,
 	REQUEST_READ,	/* with a lost member; see vd_reads_directly() */
 	REQUEST_WRITE,
 	REQUEST_FLUSH,
-	REQUEST_RESYNC,	/* the core's own */
+	REQUEST_STOP,	/* the last one: nothing else is under way, or comes after it */
+	/* The core's own: see task.c. */
+	REQUEST_RESYNC,
+	REQUEST_REBUILD,
+	REQUEST_CHECK,
+	REQUEST_PATROL,
+	REQUEST_REPAIR,	/* of what could not be read: see window.c */
 };
 
 #define REQUEST_MAX_WINDOWS 16U	/* of a row: the largest strip over the largest window */
@@ -67,6 +76,8 @@ struct request {
 	/* The core's, until it is complete. */
 	int error;
 	u32 left;
+	bool repair;	/* of a check: parity that does not match is made anew */
+	bool mismatch;	/* a check's finding */
 	struct request *next;
 	struct piece pieces[REQUEST_MAX_WINDOWS];
 };
@@ -79,6 +90,8 @@ struct env {
 	void (*complete)(struct env *env, struct request *request, int error);
 	/* Copies `bytes` of a write's data to the core, or of a read's data to the host. */
 	void (*copy)(struct env *env, struct request *request, u32 offset, void *buffer, u32 bytes);
+	/* Fills a buffer with random bytes: nobody must have seen these before. */
+	void (*random)(struct env *env, void *buffer, u32 bytes);
 	/* There is work: vd_run_lane(lane), or vd_run() for `vd->lanes`, is to be called. */
 	void (*wake)(struct env *env, u32 lane);
 };

@@ -141,7 +141,7 @@ void lane_run(struct vd *vd, struct lane *lane)
 		}
 		while ((window = resumed) != NULL) {
 			resumed = window->next_waiter;
-			if (window_marked(vd, window))
+			if (window_resumed(vd, window))
 				window_finish(vd, window);
 		}
 		place_pieces(vd, lane);

@@ -25,29 +25,36 @@ static u32 all_parity(const struct plan_window *window)
 	return ((1U << window->parities) - 1) << window->data;
 }
 
+/* What cannot be read. */
+static u32 missing(const struct plan_window *window)
+{
+	return window->lost | window->unreadable;
+}
+
 static void check(const struct plan_window *window)
 {
 	core_assert(window->data >= 2 && window->parities >= 1 && window->parities <= 2 &&
 		    window->data + window->parities <= 32);
 	core_assert(((window->whole | window->part) & ~all_data(window)) == 0);
 	core_assert((window->whole & window->part) == 0);
-	core_assert((window->lost & ~(all_data(window) | all_parity(window))) == 0);
+	core_assert((missing(window) & ~(all_data(window) | all_parity(window))) == 0);
+	core_assert((window->lost & window->unreadable) == 0);
 }
 
 /* Everything that is left, as far as it takes to compute the lost data blocks. False: too much is. */
 static bool blocks_for_recovery(const struct plan_window *window, u32 *read)
 {
-	const u32 parity = all_parity(window) & ~window->lost;
-	u32 missing = env_count_bits(window->lost & all_data(window));
+	const u32 parity = all_parity(window) & ~missing(window);
+	u32 needed = env_count_bits(missing(window) & all_data(window));
 	u32 bit;
 
-	if (missing > env_count_bits(parity))
+	if (needed > env_count_bits(parity))
 		return false;
-	*read = all_data(window) & ~window->lost;
-	for (bit = 1U << window->data; missing > 0; bit <<= 1) {
+	*read = all_data(window) & ~missing(window);
+	for (bit = 1U << window->data; needed > 0; bit <<= 1) {
 		if (parity & bit) {
 			*read |= bit;
-			missing--;
+			needed--;
 		}
 	}
 	return true;
@@ -66,8 +73,8 @@ struct plan plan_write(const struct plan_window *window)
 	const u32 covered = window->whole | window->part;
 	const u32 parity = all_parity(window) & ~window->lost;
 	const u32 stays = all_data(window) & ~window->whole;
-	const u32 lost_data = window->lost & all_data(window);
-	struct plan plan = { PLAN_UNDEFINED, stays & ~window->lost,
+	const u32 lost_data = missing(window) & all_data(window);
+	struct plan plan = { PLAN_UNDEFINED, stays & ~missing(window),
 			     (covered & ~window->lost) | parity };
 	u32 everything;
 
@@ -82,7 +89,7 @@ struct plan plan_write(const struct plan_window *window)
 		consider(&plan, stays == 0 ? PLAN_FULL_ROW : PLAN_RECONSTRUCT, stays);
 	if (!window->parity_good)
 		return plan;
-	if ((covered & lost_data) == 0)
+	if (((covered | parity) & missing(window)) == 0)
 		consider(&plan, PLAN_MODIFY, covered | parity);
 	if (lost_data != 0 && blocks_for_recovery(window, &everything))
 		consider(&plan, PLAN_RECOVER, everything);
@@ -94,7 +101,21 @@ bool plan_read(const struct plan_window *window, u32 wanted, u32 *read)
 	check(window);
 	core_assert((wanted & ~all_data(window)) == 0);
 	*read = wanted;
-	if ((wanted & window->lost) == 0)
+	if ((wanted & missing(window)) == 0)
 		return true;
 	return window->parity_good && blocks_for_recovery(window, read);
+}
+
+bool plan_restore(const struct plan_window *window, u32 targets, struct plan *plan)
+{
+	check(window);
+	core_assert((targets & ~missing(window)) == 0);
+	plan->write = targets;
+	if ((missing(window) & all_data(window)) == 0) {
+		plan->form = PLAN_RECONSTRUCT;
+		plan->read = all_data(window);
+		return true;
+	}
+	plan->form = PLAN_RECOVER;
+	return window->parity_good && blocks_for_recovery(window, &plan->read);
 }

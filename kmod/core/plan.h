@@ -28,6 +28,7 @@ struct plan_window {
 	u32 part;	/* data blocks that are covered in part */
 	u32 lost;	/* blocks, parity too, that cannot be read or written here; up to `parities` */
 	bool parity_good;	/* known to match what the members hold */
+	u32 unreadable;	/* that cannot be read, but written; none of them is lost */
 };
 
 struct plan {
@@ -41,7 +42,7 @@ struct plan {
  * far as they are not lost. Of equal ones, the one that relies on old parity least.
  *
  * Parity that is not known good is neither modified nor used to compute a lost block. A lost block
- * that is not covered whole is undefined then (PLAN_UNDEFINED): the caller lists it as lost before
+ * (here and below also one that is unreadable) that is not covered whole is undefined then (PLAN_UNDEFINED): the caller lists it as lost before
  * it makes parity from a content of its choice; `read` is what that takes.
  */
 struct plan plan_write(const struct plan_window *window);
@@ -51,5 +52,11 @@ struct plan plan_write(const struct plan_window *window);
  * False when a lost block is wanted and parity is not known good, or too much is lost.
  */
 bool plan_read(const struct plan_window *window, u32 wanted, u32 *read);
+
+/*
+ * The plan to write `targets`, lost or unreadable blocks, as they should be. False when what they
+ * hold cannot be known.
+ */
+bool plan_restore(const struct plan_window *window, u32 targets, struct plan *plan);
 
 #endif /* PERCH_CORE_PLAN_H */

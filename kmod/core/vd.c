@@ -1,70 +1,170 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A VD: see vd.h. Splits what the host asks for into pieces for windows, writes the dirty map,
- * flushes, and resyncs.
- *
- * This version runs with the members it is started with: one whose command fails makes the request
- * fail (-EIO), it is not dropped. Nothing of what a lost member and an unclean stop leave unknown
- * together is guessed: it is -EIO.
+ * A VD: see vd.h. Starts it, and splits what the host asks for into pieces for windows.
  *
  * Invariants:
- *  (a) The dirty map's pages are written one at a time, with FUA, to every member that can be used;
- *      bits are set, and windows go on, only when all of them have succeeded.
- *  (b) Bits are cleared only behind a flush of all members; dirty_map_tick() looks for idle regions
- *      just before that flush is issued, and at no other time (dirty_map.c, b). Only while no member
- *      is lost.
- *  (c) A host's flush is complete when a flush of every member that was issued after the request
- *      came has succeeded. So all that was acknowledged before is on the media.
- *  (d) Resync goes window by window through the lanes, as a write does, so that no write is between
- *      its reads and its writes. Parity of a region is good once all its windows are done. Not yet
- *      flushed, that is true for reads now; for a crash the bit is still set.
+ *  (a) Who may be used is what the chosen epoch says of the instances that were found, and nothing
+ *      else: a member that it calls in sync; one that is being rebuilt, up to where that was recorded;
+ *      one that it does not know is new and is rebuilt from the start; any other one is left alone.
+ *  (b) Nothing is written before the start's epoch is durable, which records who was not there
+ *      (metadata.c).
+ *  (c) Nothing of what a lost member and an unclean stop leave unknown together is guessed: it is
+ *      -EIO, to read and to write.
  *
- * Crash argument: that of dirty_map.c and window.c. Resync starts anew after a crash, from the bits;
- * it only ever writes parity computed from data as it is, so a cut in its middle leaves what the
- * next resync repairs.
+ * Crash argument: that of superblock.c, metadata.c, dirty_map.c, window.c and task.c.
  *
- * Locking: `lock` guards what other threads leave for vd_run(); all else that is not in a lane or
- * the dirty map is vd_run()'s own.
+ * Locking: none of its own; see vd.h for what is shared.
  */
 #include "core/vd.h"
 
-/* A metadata page, in sectors. */
-#define PAGE_SECTORS (PERCH_METADATA_UNIT / SECTOR_BYTES)
-
 void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes)
 {
-	u32 span, member, lost;
+	u32 i, windows;
 
 	core_assert(vd->geometry.parities > 0 && lanes > 0 && lanes <= VD_MAX_LANES);
 	core_assert(vd->map.region_sectors >= vd->geometry.strip);
-	for (member = 0, lost = 0; member < lanes; member++)
-		lost += lane[member].count;
-	core_assert(lost <= 0xffff); /* the dirty map counts writes to a region in 16 bits */
-	for (span = 0; span < vd->geometry.spans; span++) {
-		lost = 0;
-		for (member = 0; member < vd->geometry.per_span; member++)
-			lost += vd->lost[span * vd->geometry.per_span + member] != 0;
-		core_assert(lost <= vd->geometry.parities);
-	}
+	for (i = 0, windows = 0; i < lanes; i++)
+		windows += lane[i].count;
+	core_assert(windows <= 0xffff); /* the dirty map counts writes to a region in 16 bits */
 	vd->env = env;
 	vd->lane = lane;
 	vd->lanes = lanes;
-	env_lock_init(&vd->lock);
-	vd->flushes = NULL;
-	vd->ended = NULL;
-	vd->tick_due = false;
-	vd->flush_first = false;
-	vd->resync_ended = false;
-	vd->work = VD_NOTHING;
-	vd->flushing = NULL;
-	vd->resyncing = false;
-	vd->resync_failed = false;
-	vd->resync_region = dirty_map_next_unknown(&vd->map, 0);
-	vd->resync_sector = vd->resync_region * vd->map.region_sectors;
-	vd->resync_span = 0;
-	vd->failed = false;
-	vd->ticked = false;
+	vd->broken = false;
+	vd->stopping = false;
+	memset(vd->member, 0, sizeof(vd->member));
+	memset(vd->damaged, 0, sizeof(vd->damaged));
 }
+
+bool vd_found(struct vd *vd, u32 member, const struct perch_superblock *copy0,
+	      const struct perch_superblock *copy1)
+{
+	const struct superblock_copies copies = superblock_pick(copy0, copy1, vd->map.uuid, member,
+								vd->geometry.members);
+	const struct perch_superblock *counts = copies.counts == 1 ? copy1 : copy0;
+	struct member *found = &vd->member[member];
+
+	if (copies.counts < 0)
+		return false;
+	memcpy(vd->superblock[member], counts, sizeof(*counts));
+	memcpy(found->instance, counts->instance, sizeof(found->instance));
+	found->copy = copies.counts == 1;
+	found->update_counter = le64_to_cpu(counts->update_counter);
+	found->next = PERCH_MEMBER_IN_SYNC; /* until vd_choose(): it is there */
+	vd->damaged[member] = copies.damaged;
+	return true;
+}
+
+/* The superblock of a member that was found; NULL for others. */
+static const struct perch_superblock *found_superblock(const struct vd *vd, u32 member)
+{
+	return vd->member[member].next == PERCH_MEMBER_UNUSED ? NULL : vd->superblock[member];
+}
+
+/* What a member is, by the epoch that counts. */
+static void set_chosen_state(struct vd *vd, const struct perch_superblock *chosen, u32 row)
+{
+	const struct perch_superblock *found = found_superblock(vd, row);
+	const struct perch_member *entry = &chosen->member[row];
+	struct member *member = &vd->member[row];
+	u8 state;
+
+	if (!found) {
+		memcpy(member->instance, entry->instance, sizeof(member->instance));
+		state = entry->state == PERCH_MEMBER_FAILED ? PERCH_MEMBER_FAILED :
+							      PERCH_MEMBER_ABSENT;
+	} else {
+		state = superblock_state(chosen, found);
+		/* Nobody knows it: it was put in this place since. */
+		if (state == PERCH_MEMBER_UNUSED)
+			state = PERCH_MEMBER_REBUILDING;
+		else if (state == PERCH_MEMBER_REBUILDING)
+			member->recovered = le64_to_cpu(entry->recovered_bytes) / SECTOR_BYTES;
+	}
+	member_set_state(member, state);
+	member->next = state;
+}
+
+/* Members in sync that carry another epoch get the chosen one first: see metadata.c. */
+static bool heal(struct vd *vd, u32 chosen)
+{
+	const struct perch_superblock *from = vd->superblock[chosen];
+	bool any = false;
+	u32 row;
+
+	for (row = 0; row < vd->geometry.members; row++) {
+		struct perch_superblock *to = vd->superblock[row];
+
+		if (vd->member[row].state != PERCH_MEMBER_IN_SYNC ||
+		    env_equal(to->epoch_nonce, from->epoch_nonce, sizeof(to->epoch_nonce)))
+			continue;
+		to->epoch_number = from->epoch_number;
+		memcpy(to->epoch_nonce, from->epoch_nonce, sizeof(to->epoch_nonce));
+		memcpy(to->epoch_parent_nonce, from->epoch_parent_nonce, sizeof(to->epoch_nonce));
+		to->flags = from->flags;
+		memcpy(to->member, from->member, sizeof(to->member));
+		any = true;
+	}
+	return any;
+}
+
+static bool too_few(const struct vd *vd)
+{
+	u32 span, place, out;
+
+	for (span = 0; span < vd->geometry.spans; span++) {
+		for (place = 0, out = 0; place < vd->geometry.per_span; place++)
+			out += !vd_is_in_sync(vd, span * vd->geometry.per_span + place);
+		if (out > vd->geometry.parities)
+			return true;
+	}
+	return false;
+}
+
+enum vd_choice vd_choose(struct vd *vd)
+{
+	const struct perch_superblock **found = vd->found;
+	struct epoch epoch;
+	u32 row, chosen = 0;
+
+	for (row = 0; row < vd->geometry.members; row++)
+		found[row] = found_superblock(vd, row);
+	switch (superblock_choose(found, vd->damaged, vd->geometry.members, &chosen)) {
+	case SUPERBLOCK_NONE:
+		return VD_UNKNOWN;
+	case SUPERBLOCK_TWO_HISTORIES:
+		return VD_TWO_HISTORIES;
+	default:
+		break;
+	}
+	vd->clean = superblock_clean(found, vd->geometry.members, chosen);
+	epoch = superblock_epoch(found[chosen]);
+	for (row = 0; row < vd->geometry.members; row++)
+		set_chosen_state(vd, found[chosen], row);
+	if (too_few(vd))
+		return VD_TOO_FEW;
+	metadata_init(vd, &epoch, heal(vd, chosen), vd->clean);
+	return VD_READY;
+}
+
+bool vd_is_in_sync(const struct vd *vd, u32 member)
+{
+	return member_state(&vd->member[member]) == PERCH_MEMBER_IN_SYNC;
+}
+
+void vd_start(struct vd *vd, u32 task_depth)
+{
+	u32 member;
+
+	task_init(vd, task_depth);
+	for (member = 0; member < vd->geometry.members; member++) {
+		/* It has no map yet, and needs one to be in sync. */
+		if (vd->member[member].state == PERCH_MEMBER_REBUILDING)
+			dirty_map_write_all(&vd->map);
+	}
+	vd->env->wake(vd->env, vd->lanes);
+}
+
+/* --- requests */
 
 static u32 windows_of_strip(const struct vd *vd)
 {
@@ -87,14 +187,32 @@ static u64 row_of(const struct vd *vd, u64 sector, u32 *in_row)
 	return div_u64_rem(sector, vd_row_sectors(vd), in_row);
 }
 
+bool vd_can_use(const struct vd *vd, u32 member, u64 sector)
+{
+	const struct member *one = &vd->member[member];
+	const u8 state = member_state(one);
+	u32 span, rest;
+	u64 window;
+
+	if (state != PERCH_MEMBER_REBUILDING)
+		return state == PERCH_MEMBER_IN_SYNC;
+	window = div_u64_rem(sector, vd->geometry.window, &rest);
+	span = member / vd->geometry.per_span;
+	return sector < env_load(&one->recovered) ||
+	       task_has_rebuilt(&vd->task, task_place(window, vd->geometry.spans, span));
+}
+
 bool vd_reads_directly(const struct vd *vd, u64 sector, u32 sectors)
 {
 	const u64 end = sector + sectors;
+	const u32 step = vd->geometry.window;
 
 	while (sector < end) {
-		if (vd->lost[geometry_map(&vd->geometry, sector).member])
+		const struct geometry_place place = geometry_map(&vd->geometry, sector);
+
+		if (!vd_can_use(vd, place.member, place.sector))
 			return false;
-		sector = (sector | (vd->geometry.strip - 1)) + 1;
+		sector = (sector | (step - 1)) + 1;
 	}
 	return true;
 }
@@ -112,6 +230,14 @@ static bool covers(const struct vd *vd, u32 first, u32 sectors, u32 window)
 			return true;
 	}
 	return false;
+}
+
+void vd_put_piece(struct vd *vd, struct piece *piece)
+{
+	const u32 lane = lane_of(vd, piece);
+
+	lane_put_piece(&vd->lane[lane], piece);
+	vd->env->wake(vd->env, lane);
 }
 
 static void submit_pieces(struct vd *vd, struct request *request)
@@ -147,14 +273,13 @@ static void submit_pieces(struct vd *vd, struct request *request)
 void vd_submit(struct vd *vd, struct request *request)
 {
 	request->error = 0;
-	if (request->kind != REQUEST_FLUSH) {
+	if (request->kind == REQUEST_READ || request->kind == REQUEST_WRITE) {
 		submit_pieces(vd, request);
 		return;
 	}
-	env_lock(&vd->lock);
-	request->next = vd->flushes;
-	vd->flushes = request;
-	env_unlock(&vd->lock);
+	if (request->kind == REQUEST_STOP)
+		env_store(&vd->stopping, true);
+	metadata_put_request(vd, request);
 	vd->env->wake(vd->env, vd->lanes);
 }
 
@@ -166,48 +291,45 @@ void vd_piece_done(struct vd *vd, struct piece *piece, int error)
 		request->error = error;
 	if (!env_dec_and_test(&request->left))
 		return;
-	if (request->kind != REQUEST_RESYNC) {
+	if (request->kind == REQUEST_READ || request->kind == REQUEST_WRITE)
 		vd->env->complete(vd->env, request, request->error);
-		return;
-	}
-	env_lock(&vd->lock);
-	vd->resync_ended = true;
-	env_unlock(&vd->lock);
-	vd->env->wake(vd->env, vd->lanes);
+	else
+		task_ended(vd, request, request->error);
 }
+
+/* --- events */
 
 void vd_io_done(struct vd *vd, struct io *io, int error)
 {
 	const u32 lane = io->lane;
 
 	io->error = error;
-	if (lane < vd->lanes) {
+	if (lane < vd->lanes)
 		lane_put_io(&vd->lane[lane], io);
-	} else {
-		env_lock(&vd->lock);
-		io->next = vd->ended;
-		vd->ended = io;
-		env_unlock(&vd->lock);
-	}
+	else
+		metadata_put_io(vd, io);
 	vd->env->wake(vd->env, lane);
 }
 
-static bool any_lost(const struct vd *vd)
+bool vd_tries_again(struct vd *vd, struct io *io)
 {
-	u32 member;
+	if (io->error == 0 || io->kind != IO_WRITE || io->again)
+		return false;
+	io->again = true;
+	io->error = 0;
+	vd->env->submit(vd->env, io);
+	return true;
+}
 
-	for (member = 0; member < vd->geometry.members; member++) {
-		if (vd->lost[member])
-			return true;
-	}
-	return false;
+void vd_member_lost(struct vd *vd, u32 member)
+{
+	metadata_drop(vd, member, PERCH_MEMBER_ABSENT);
+	vd->env->wake(vd->env, vd->lanes);
 }
 
 void vd_tick(struct vd *vd)
 {
-	env_lock(&vd->lock);
-	vd->ticked = true;
-	env_unlock(&vd->lock);
+	metadata_tick(vd);
 	vd->env->wake(vd->env, vd->lanes);
 }
 
@@ -216,202 +338,52 @@ void vd_run_lane(struct vd *vd, u32 lane)
 	lane_run(vd, &vd->lane[lane]);
 }
 
-/* The same command to every member that can be used. */
-static void submit_to_all(struct vd *vd, enum io_kind kind)
-{
-	u32 member;
-
-	vd->error = 0;
-	vd->ios_left = 0;
-	for (member = 0; member < vd->geometry.members; member++)
-		vd->ios_left += !vd->lost[member];
-	for (member = 0; member < vd->geometry.members; member++) {
-		struct io *io = &vd->ios[member];
-
-		if (vd->lost[member])
-			continue;
-		memset(io, 0, sizeof(*io));
-		io->kind = kind;
-		io->member = member;
-		io->lane = vd->lanes;
-		if (kind == IO_WRITE) {
-			io->area = IO_DIRTY_MAP;
-			io->fua = true;
-			io->sector = (u64)vd->map.writing_page * PAGE_SECTORS;
-			io->sectors = PAGE_SECTORS;
-			io->buffer = &vd->page;
-		}
-		vd->env->submit(vd->env, io);
-	}
-}
-
-static void begin_page(struct vd *vd, enum vd_work work)
-{
-	vd->work = work;
-	submit_to_all(vd, IO_WRITE);
-}
-
-/* The page is on all members: windows that waited for it go on. */
-static void end_page(struct vd *vd)
-{
-	struct window *window, *next;
-	u32 lane;
-
-	if (vd->error != 0) {
-		/* A member that cannot be written is to be dropped; until that exists, once more. */
-		vd->failed = true;
-		return;
-	}
-	vd->work = VD_NOTHING;
-	vd->flush_first = true;
-	for (window = dirty_map_written(&vd->map); window; window = next) {
-		next = window->next_waiter;
-		lane = window->lane;
-		lane_put_window(&vd->lane[lane], window);
-		vd->env->wake(vd->env, lane);
-	}
-}
-
-/* Begins a flush for all who want one. */
-static void begin_flush(struct vd *vd)
-{
-	env_lock(&vd->lock);
-	vd->flushing = vd->flushes;
-	vd->flushes = NULL;
-	env_unlock(&vd->lock);
-	/* What is idle now has no write that the flush, issued after this, would not cover. */
-	vd->flush_clears = vd->tick_due && !any_lost(vd) && dirty_map_tick(&vd->map);
-	vd->tick_due = false;
-	vd->flush_first = false;
-	if (vd->flushing || vd->flush_clears) {
-		vd->work = VD_FLUSHING;
-		submit_to_all(vd, IO_FLUSH);
-	}
-}
-
-static void end_flush(struct vd *vd)
-{
-	struct request *request;
-
-	vd->work = VD_NOTHING;
-	while ((request = vd->flushing) != NULL) {
-		vd->flushing = request->next;
-		vd->env->complete(vd->env, request, vd->error ? -EIO : 0);
-	}
-	if (vd->flush_clears && vd->error == 0 && dirty_map_next_clear(&vd->map, &vd->page))
-		begin_page(vd, VD_CLEARING_BITS);
-}
-
-/* Submits the window at the cursor. */
-static void resync_window(struct vd *vd)
-{
-	struct request *request = &vd->resync;
-	struct piece *piece = &request->pieces[0];
-	u32 in_strip, lane;
-
-	memset(request, 0, sizeof(*request));
-	request->kind = REQUEST_RESYNC;
-	request->left = 1;
-	piece->request = request;
-	piece->row = div_u64_rem(vd->resync_sector, vd->geometry.strip, &in_strip);
-	piece->span = vd->resync_span;
-	piece->window = in_strip / vd->geometry.window;
-	lane = lane_of(vd, piece);
-	lane_put_piece(&vd->lane[lane], piece);
-	vd->env->wake(vd->env, lane);
-}
-
-static u64 region_end(const struct vd *vd, u64 region)
-{
-	const u64 end = (region + 1) * vd->map.region_sectors;
-
-	return end < vd->geometry.member_sectors ? end : vd->geometry.member_sectors;
-}
-
-/* Moves the cursor past a window that was resynced. */
-static void resync_next(struct vd *vd)
-{
-	vd->resyncing = false;
-	vd->resync_failed = vd->resync.error != 0;
-	if (vd->resync_failed || ++vd->resync_span < vd->geometry.spans)
-		return;
-	vd->resync_span = 0;
-	vd->resync_sector += vd->geometry.window;
-	if (vd->resync_sector < region_end(vd, vd->resync_region))
-		return;
-	dirty_map_resynced(&vd->map, vd->resync_region);
-	vd->resync_region = dirty_map_next_unknown(&vd->map, vd->resync_region);
-	vd->resync_sector = vd->resync_region * vd->map.region_sectors;
-}
-
-/* Resync goes on, if there is anything to resync and nobody is lost. */
-static void resync(struct vd *vd, bool ended)
-{
-	if (ended)
-		resync_next(vd);
-	if (!vd->resyncing && !vd->resync_failed && vd->resync_region < vd->map.regions &&
-	    !any_lost(vd)) {
-		vd->resyncing = true;
-		resync_window(vd);
-	}
-}
-
-/* Counts the commands that have ended. True when the last one of the work has. */
-static bool take_ended(struct vd *vd)
-{
-	struct io *io;
-	bool any;
-
-	env_lock(&vd->lock);
-	io = vd->ended;
-	vd->ended = NULL;
-	env_unlock(&vd->lock);
-	any = io != NULL;
-	for (; io; io = io->next) {
-		if (io->error != 0)
-			vd->error = io->error;
-		core_assert(vd->ios_left > 0);
-		vd->ios_left--;
-	}
-	return any && vd->ios_left == 0;
-}
-
 void vd_run(struct vd *vd)
 {
-	bool ticked, resynced;
-
-	env_lock(&vd->lock);
-	ticked = vd->ticked;
-	resynced = vd->resync_ended;
-	vd->ticked = false;
-	vd->resync_ended = false;
-	env_unlock(&vd->lock);
-	if (take_ended(vd)) {
-		if (vd->work == VD_FLUSHING)
-			end_flush(vd);
-		else
-			end_page(vd);
-	}
-	vd->tick_due |= ticked;
-	if (ticked && vd->failed) {
-		vd->failed = false;
-		submit_to_all(vd, IO_WRITE);
-	}
-	/* Pages and flushes take turns, so that neither waits for all of the others. */
-	if (vd->work == VD_NOTHING && vd->flush_first)
-		begin_flush(vd);
-	if (vd->work == VD_NOTHING) {
-		if (dirty_map_next_set(&vd->map, &vd->page))
-			begin_page(vd, VD_SETTING_BITS);
-		else
-			begin_flush(vd);
-	}
-	if (ticked)
-		vd->resync_failed = false;
-	resync(vd, resynced);
+	task_collect(vd, metadata_take_tick(vd));
+	metadata_run(vd);
+	task_issue(vd);
 }
+
+/* --- what it is like */
 
 bool vd_in_sync(struct vd *vd)
 {
-	return dirty_map_next_unknown(&vd->map, 0) == vd->map.regions;
+	return !dirty_map_has_unknown(&vd->map);
+}
+
+bool vd_is_optimal(const struct vd *vd)
+{
+	u32 member;
+
+	for (member = 0; member < vd->geometry.members; member++) {
+		if (!vd_is_in_sync(vd, member))
+			return false;
+	}
+	return true;
+}
+
+bool vd_is_broken(const struct vd *vd)
+{
+	return env_load(&vd->broken);
+}
+
+bool vd_is_stopping(const struct vd *vd)
+{
+	return env_load(&vd->stopping);
+}
+
+bool vd_rebuilt_further(struct vd *vd, u64 sectors)
+{
+	const bool whole = sectors == vd->geometry.member_sectors && dirty_map_is_written(&vd->map);
+	u32 member;
+
+	for (member = 0; member < vd->geometry.members; member++) {
+		const struct member *one = &vd->member[member];
+
+		if (one->state == PERCH_MEMBER_REBUILDING &&
+		    (one->recovered < sectors || (whole && one->next == PERCH_MEMBER_REBUILDING)))
+			return true;
+	}
+	return false;
 }

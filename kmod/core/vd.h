@@ -2,73 +2,74 @@
 /*
  * One VD of a parity level: what the shell talks to. See vd.c.
  *
- * Threads. The shell calls vd_submit(), vd_io_done() and vd_tick() from anywhere. It calls
- * vd_run_lane() for one lane from one thread at a time, and vd_run() from one at a time, whenever
- * env->wake() asked for it; different lanes run beside each other. A wake while they run means that
- * they are to be run once more.
+ * Threads. The shell calls vd_submit(), vd_io_done(), vd_member_lost() and vd_tick() from anywhere. It
+ * calls vd_run_lane() for one lane from one thread at a time, and vd_run() from one at a time,
+ * whenever env->wake() asked for it; different lanes run beside each other. A wake while they run
+ * means that they are to be run once more.
  *
  * What lanes share, and the rule for it:
- *	geometry, lost		constant while I/O runs
+ *	geometry		constant
+ *	a member's state	stored by metadata.c after the epoch that says so is durable; loaded
+ *	broken, stopping	only ever become true; loaded
+ *	what is rebuilt		task.h: exact for a window's own lane
  *	dirty map		its own lock
  *	a request's `left`	atomic; `error` only ever becomes -EIO
- *	lists of a lane, of vd	their own locks
+ *	lists			of a lane, metadata, tasks: their own locks
  */
 #ifndef PERCH_CORE_VD_H
 #define PERCH_CORE_VD_H
 
 #include "core/dirty_map.h"
 #include "core/lane.h"
+#include "core/member.h"
+#include "core/metadata.h"
+#include "core/task.h"
 
 #define VD_MAX_LANES 64U
-
-/* What vd.c does by itself; it has one command at a time to each member. */
-enum vd_work {
-	VD_NOTHING,
-	VD_SETTING_BITS,	/* a page of the dirty map is written */
-	VD_FLUSHING,		/* for the host, or before bits are cleared, or both */
-	VD_CLEARING_BITS,	/* as VD_SETTING_BITS */
-};
 
 struct vd {
 	struct env *env;
 	struct geometry geometry;
-	u8 lost[GEOMETRY_MAX_MEMBERS];	/* by member: not 0 when it cannot be used */
+	struct member member[GEOMETRY_MAX_MEMBERS];
+	struct perch_superblock *superblock[GEOMETRY_MAX_MEMBERS];
+	bool damaged[GEOMETRY_MAX_MEMBERS];	/* one copy of its superblock */
+	const struct perch_superblock *found[GEOMETRY_MAX_MEMBERS]; /* while it starts */
 	struct dirty_map map;
 	struct lane *lane;
 	u32 lanes;
-
-	struct env_spinlock lock;	/* guards the next four */
-	struct request *flushes;	/* of the host, that wait for the next flush */
-	struct io *ended;
-	bool resync_ended;	/* the window that was being resynced is done */
-	bool ticked;		/* vd_tick() was called */
-
-	/* Of vd_run() alone. */
-	enum vd_work work;
-	bool tick_due;		/* idle regions are to be looked for */
-	bool flush_first;	/* a page was written: now it is the flushes' turn */
-	struct request *flushing;
-	bool flush_clears;
-	bool failed;		/* a page was not written: once more with the next tick */
-	u32 ios_left;
-	int error;
-	struct io ios[GEOMETRY_MAX_MEMBERS];
-	struct perch_map_page page;
-
-	/* Resync: one window at a time. */
-	struct request resync;
-	bool resyncing;
-	bool resync_failed;	/* goes on with the next tick */
-	u64 resync_region;	/* no region before it is to be resynced */
-	u64 resync_sector;	/* of a member */
-	u32 resync_span;
+	bool broken;	/* more members are lost than the level survives: nothing is written any more */
+	bool stopping;
+	bool clean;	/* it was stopped in order */
+	struct metadata metadata;
+	struct task task;
 };
 
 /*
- * The geometry, the lanes with their windows and blocks, and the dirty map are set up, and `lost`
- * says who cannot be used: at most as many of a span as it has parities. Then I/O may begin.
+ * How a VD starts; everything it needs is allocated by the shell.
+ *
+ * 1. geometry_init(), and a buffer for each member's superblock in vd->superblock; dirty_map_init().
+ * 2. vd_init().
+ * 3. vd_found() for each member that can be read, with both copies of its superblock.
+ * 4. vd_choose(): who is in sync, and who is to be rebuilt.
+ * 5. dirty_map_load() for each page of each member that vd_is_in_sync(), with vd->clean.
+ * 6. vd_start(). Then I/O may begin. The first thing written is an epoch.
  */
 void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes);
+/* False: neither copy can be used. */
+bool vd_found(struct vd *vd, u32 member, const struct perch_superblock *copy0,
+	      const struct perch_superblock *copy1);
+
+enum vd_choice {
+	VD_READY,
+	VD_UNKNOWN,		/* nobody was ever part of it */
+	VD_TWO_HISTORIES,	/* members ran apart */
+	VD_TOO_FEW,		/* more are missing than the level survives */
+};
+
+enum vd_choice vd_choose(struct vd *vd);
+bool vd_is_in_sync(const struct vd *vd, u32 member);
+/* Windows that tasks have under way at a time: 0 (they pause) to TASK_MAX_DEPTH. */
+void vd_start(struct vd *vd, u32 task_depth);
 
 /* Sectors at whose multiples the shell splits what the host asks for: a full row. */
 static inline u32 vd_row_sectors(const struct vd *vd)
@@ -77,19 +78,23 @@ static inline u32 vd_row_sectors(const struct vd *vd)
 }
 
 /*
- * Whether a read can go to the members directly, by geometry_map(), a strip at a time. If not, it is
- * to be submitted: a lost member's content is computed.
+ * Whether a read can go to the members directly, by geometry_map(), a strip at a time. If not, or if
+ * one of these reads fails, it is to be submitted: a lost member's content is computed.
  */
 bool vd_reads_directly(const struct vd *vd, u64 sector, u32 sectors);
 
 /*
  * Begins a request. A write is complete when its data and its parity are on the members, and with
- * `fua` on their media; a flush, when everything that was complete before is on the media.
+ * `fua` on their media; a flush, when everything that was complete before is on the media; a stop,
+ * when that is so and the VD is marked clean.
  */
 void vd_submit(struct vd *vd, struct request *request);
 
 /* A command has ended: 0 or a negative errno. */
 void vd_io_done(struct vd *vd, struct io *io, int error);
+
+/* A member is gone. Its commands still have to end, as errors. */
+void vd_member_lost(struct vd *vd, u32 member);
 
 /* About once a second: idle regions are marked clean, and what has failed is tried again. */
 void vd_tick(struct vd *vd);
@@ -99,8 +104,21 @@ void vd_run(struct vd *vd);
 
 /* Whether parity is known to match everywhere. */
 bool vd_in_sync(struct vd *vd);
+/* Whether all members are in sync. */
+bool vd_is_optimal(const struct vd *vd);
+bool vd_is_broken(const struct vd *vd);
 
-/* For window.c: a piece has ended. */
+/* --- for the parts of the core */
+
+/* Whether a member holds what it should at a sector of its data, in a window whose lane asks. */
+bool vd_can_use(const struct vd *vd, u32 member, u64 sector);
+bool vd_is_stopping(const struct vd *vd);
+/* Whether some member that is rebuilt up to there is not yet recorded so. */
+bool vd_rebuilt_further(struct vd *vd, u64 sectors);
+void vd_put_piece(struct vd *vd, struct piece *piece);
+/* A piece has ended. */
 void vd_piece_done(struct vd *vd, struct piece *piece, int error);
+/* A command that has failed: true if it is tried once more. */
+bool vd_tries_again(struct vd *vd, struct io *io);
 
 #endif /* PERCH_CORE_VD_H */

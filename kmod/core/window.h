@@ -20,6 +20,7 @@ enum window_state {
 	WINDOW_MARKING,		/* waits for its region's dirty bit */
 	WINDOW_READING,
 	WINDOW_WRITING,
+	WINDOW_DROPPING,	/* a member's write failed: waits for it to be out */
 };
 
 struct window {
@@ -43,8 +44,13 @@ struct window {
 	struct plan_window coverage;
 	struct plan plan;
 	bool fua;
+	bool repair;		/* of a check */
+	bool mismatch;		/* of a check */
 	bool entered;		/* the dirty map counts it */
+	bool computed;		/* what is to be written is there */
+	bool wrote;		/* something was issued */
 	int error;
+	u32 failed;		/* blocks whose command failed */
 	u32 ios_left;
 	struct io ios[GEOMETRY_MAX_PER_SPAN];	/* by place in the span */
 
@@ -60,10 +66,10 @@ u64 window_region(const struct vd *vd, const struct window *window);
 
 /* Begins the next operation; pieces are pending. */
 bool window_start(struct vd *vd, struct window *window);
-/* The bit of the window's region is durable. */
-bool window_marked(struct vd *vd, struct window *window);
+/* What the window waited for has come: the bit of its region is durable, or a member is out. */
+bool window_resumed(struct vd *vd, struct window *window);
 /* One of the window's commands has ended. */
-bool window_io_ended(struct vd *vd, struct window *window, const struct io *io);
+bool window_io_ended(struct vd *vd, struct window *window, struct io *io);
 /* Ends the operation, and those that end at once after it. The window may be free then. */
 void window_finish(struct vd *vd, struct window *window);
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "ondisk/content.hpp"
 
-#include <blkid/blkid.h>
-
 #include <algorithm>
 #include <memory>
 
+#include "ondisk/blkid_probe.hpp"
 #include "ondisk/file_device.hpp"
 #include "util/units.hpp"
 #include "util/utf8.hpp"
@@ -18,11 +17,6 @@ constexpr std::uint64_t edge_bytes = 16 * MiB;
 constexpr std::uint64_t sample_bytes = 4 * KiB;
 constexpr std::uint64_t samples = 64;
 
-struct ProbeDeleter {
-    void operator()(blkid_struct_probe* probe) const { blkid_free_probe(probe); }
-};
-using ProbePtr = std::unique_ptr<blkid_struct_probe, ProbeDeleter>;
-
 std::string value_of(blkid_probe probe, const char* name) {
     const char* data = nullptr;
     if (blkid_probe_lookup_value(probe, name, &data, nullptr) != 0 || data == nullptr) {
@@ -33,7 +27,7 @@ std::string value_of(blkid_probe probe, const char* name) {
 
 /// What blkid recognises, superblocks and partition tables; empty for nothing.
 Result<std::string> known_signature(const std::string& path) {
-    const ProbePtr probe(blkid_new_probe_from_filename(path.c_str()));
+    const BlkidProbe probe(blkid_new_probe_from_filename(path.c_str()));
     if (!probe) {
         return fail(Errc::io, "cannot probe {} for signatures", path);
     }

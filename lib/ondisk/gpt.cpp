@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "ondisk/gpt.hpp"
 
-#include <blkid/blkid.h>
 #include <fcntl.h>
 #include <libfdisk/libfdisk.h>
 #include <strings.h>
@@ -15,6 +14,7 @@
 #include <limits>
 #include <memory>
 
+#include "ondisk/blkid_probe.hpp"
 #include "uapi/perch_format.h"
 #include "util/bytes.hpp"
 #include "util/unique_fd.hpp"
@@ -317,14 +317,10 @@ Result<void> write_protective_mbr(int fd, const std::string& path, std::uint64_t
     return {};
 }
 
-struct ProbeDeleter {
-    void operator()(blkid_struct_probe* probe) const { blkid_free_probe(probe); }
-};
-
 /// Errc::data_found when blkid sees anything on the whole drive that is not a GPT or what is left
 /// of one: somebody has begun to use it for something else, on purpose or not.
 Result<void> check_nothing_foreign(int fd, const std::string& path) {
-    const std::unique_ptr<blkid_struct_probe, ProbeDeleter> probe(blkid_new_probe());
+    const BlkidProbe probe(blkid_new_probe());
     if (!probe || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
         return fail(Errc::io, "cannot probe {} for signatures", path);
     }

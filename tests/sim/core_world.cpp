@@ -7,16 +7,22 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <random>
 #include <unordered_set>
 
+#include "sim/core_fibers.hpp"
 #include "util/bytes.hpp"
 
 namespace perch::test {
 
 namespace {
 
+// A disk's content: both copies of the superblock, one page of the dirty map, data.
+constexpr std::size_t superblock_bytes = sizeof(perch_superblock);
+constexpr std::size_t map_offset = 2 * superblock_bytes;
 constexpr std::size_t map_bytes = sizeof(perch_map_page);  ///< one page is enough here
+constexpr std::size_t data_offset = map_offset + map_bytes;
 constexpr std::array<std::uint8_t, 16> vd_uuid{0x50, 0x65, 0x72, 0x63, 0x68};
 
 std::uint64_t mixed(std::uint64_t value) {
@@ -35,18 +41,96 @@ void fill_sector(std::uint8_t* to, std::uint64_t id, std::uint64_t sector) {
     std::memcpy(to, words.data(), SECTOR_BYTES);
 }
 
-Content clean_map() {
+template <typename Structure>
+void put(Content& content, std::size_t offset, const Structure& structure) {
+    std::memcpy(&content.at(offset), &structure, sizeof(structure));
+}
+
+template <typename Structure>
+Structure get(const Content& content, std::size_t offset) {
+    Structure structure;
+    std::memcpy(&structure, &content.at(offset), sizeof(structure));
+    return structure;
+}
+
+perch_map_page clean_map() {
     perch_map_page page{};
     std::memcpy(page.magic, PERCH_MAP_MAGIC, sizeof(page.magic));
     std::memcpy(page.vd_uuid, vd_uuid.data(), vd_uuid.size());
     page.crc32c = htole32(crc32c(std::as_bytes(std::span(&page, 1))));
-    Content content(map_bytes);
-    std::memcpy(content.data(), &page, map_bytes);
-    return content;
+    return page;
+}
+
+void set_instance(std::uint8_t* to, std::uint64_t number) {
+    std::memcpy(to, &number, sizeof(number));
+}
+
+/// As userspace writes it when a drive is assigned: of no epoch yet.
+perch_superblock fresh_superblock(const CoreShape& shape, unsigned member, std::uint64_t instance) {
+    perch_superblock superblock{};
+    std::memcpy(superblock.magic, PERCH_SUPERBLOCK_MAGIC, sizeof(superblock.magic));
+    superblock.version = htole32(PERCH_SUPERBLOCK_VERSION);
+    std::memcpy(superblock.vd_uuid, vd_uuid.data(), vd_uuid.size());
+    set_instance(superblock.instance, instance);
+    superblock.update_counter = htole64(1);
+    superblock.row = htole32(member);
+    superblock.members = htole32(shape.members);
+    superblock.members_per_span = htole32(shape.per_span);
+    superblock.owner = htole32(PERCH_OWNER_PERCH);
+    superblock.entries = htole32(shape.members);
+    for (unsigned row = 0; row < shape.members; ++row) {
+        superblock.member[row].row = htole16(static_cast<std::uint16_t>(row));
+        superblock.member[row].state = PERCH_MEMBER_ABSENT;
+    }
+    return superblock;
+}
+
+void seal(perch_superblock& superblock) {
+    superblock.crc32c = 0;
+    superblock.crc32c = htole32(crc32c(std::as_bytes(std::span(&superblock, 1))));
+}
+
+Disk blank_disk(const CoreShape& shape, unsigned member, std::uint64_t instance) {
+    Disk disk;
+    disk.content.resize(data_offset + std::size_t{shape.strip} * shape.rows * SECTOR_BYTES);
+    // Whatever was on it before: nobody may take it for data.
+    for (std::size_t i = data_offset; i < disk.content.size(); ++i) {
+        disk.content[i] = static_cast<std::uint8_t>(0xb0 + i % 7);
+    }
+    auto superblock = fresh_superblock(shape, member, instance);
+    seal(superblock);
+    put(disk.content, 0, superblock);
+    return disk;
+}
+
+/// A VD that was just made, and stopped in order: zeros, in sync.
+Disk first_disk(const CoreShape& shape, unsigned member) {
+    Disk disk;
+    disk.content.resize(data_offset + std::size_t{shape.strip} * shape.rows * SECTOR_BYTES);
+    auto superblock = fresh_superblock(shape, member, member + 1);
+    superblock.epoch_number = htole64(1);
+    superblock.epoch_nonce[0] = 1;
+    superblock.flags = htole32(PERCH_SUPERBLOCK_CLEAN);
+    for (unsigned row = 0; row < shape.members; ++row) {
+        set_instance(superblock.member[row].instance, row + 1);
+        superblock.member[row].state = PERCH_MEMBER_IN_SYNC;
+    }
+    seal(superblock);
+    put(disk.content, 0, superblock);
+    put(disk.content, map_offset, clean_map());
+    return disk;
 }
 
 std::size_t offset_of(const io& command) {
-    return (command.area == IO_DATA ? map_bytes : 0) + command.sector * SECTOR_BYTES;
+    const auto bytes = command.sector * SECTOR_BYTES;
+    switch (command.area) {
+        case IO_SUPERBLOCK:
+            return bytes / PERCH_SUPERBLOCK_COPY_STRIDE * superblock_bytes;
+        case IO_DIRTY_MAP:
+            return map_offset + bytes;
+        default:
+            return data_offset + bytes;
+    }
 }
 
 geometry make_geometry(const CoreShape& shape) {
@@ -59,73 +143,6 @@ geometry make_geometry(const CoreShape& shape) {
 }
 
 }  // namespace
-
-// --- media
-
-void Media::write(const void* owner, std::size_t offset, Content data) {
-    entries_.push_back(
-        std::make_unique<Entry>(Entry{owner, {offset, std::move(data), false}, SIZE_MAX}));
-}
-
-void Media::complete_write(const void* owner, bool fua) {
-    const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-        return entry->owner == owner && !entry->write.complete;
-    });
-    auto& entry = **found;
-    entry.write.complete = true;
-    entry.completed = sequence_++;
-    const auto put = [&](Content& content) {
-        std::copy(entry.write.data.begin(), entry.write.data.end(),
-                  content.begin() + static_cast<std::ptrdiff_t>(entry.write.offset));
-    };
-    put(current_);
-    if (fua) {
-        put(durable_);
-        // What the cache still has of these sectors is superseded: it cannot come back over it.
-        const auto made = std::move(entry.write);
-        entries_.erase(found);
-        for (const auto& other : entries_) {
-            const auto first = std::max(made.offset, other->write.offset);
-            const auto end = std::min(made.offset + made.data.size(),
-                                      other->write.offset + other->write.data.size());
-            for (auto place = first; place < end; ++place) {
-                other->write.data[place - other->write.offset] = made.data[place - made.offset];
-            }
-        }
-    }
-}
-
-void Media::drop_write(const void* owner) {
-    std::erase_if(entries_, [&](const auto& entry) {
-        return entry->owner == owner && !entry->write.complete;
-    });
-}
-
-void Media::complete_flush(std::size_t until) {
-    std::vector<Entry*> covered;
-    for (const auto& entry : entries_) {
-        if (entry->write.complete && entry->completed < until) {
-            covered.push_back(entry.get());
-        }
-    }
-    std::sort(covered.begin(), covered.end(),
-              [](const auto* a, const auto* b) { return a->completed < b->completed; });
-    for (const auto* entry : covered) {
-        std::copy(entry->write.data.begin(), entry->write.data.end(),
-                  durable_.begin() + static_cast<std::ptrdiff_t>(entry->write.offset));
-    }
-    std::erase_if(entries_, [&](const auto& entry) {
-        return entry->write.complete && entry->completed < until;
-    });
-}
-
-std::vector<const Media::Write*> Media::volatile_writes() const {
-    std::vector<const Write*> writes;
-    for (const auto& entry : entries_) {
-        writes.push_back(&entry->write);
-    }
-    return writes;
-}
 
 // --- the machine
 
@@ -153,6 +170,7 @@ struct CoreWorld::Live {
     };
     WorldEnv env{};
     vd target{};
+    std::vector<perch_superblock> superblocks;
     std::vector<lane> lanes;
     std::vector<window> windows;
     std::vector<std::vector<std::uint64_t>> blocks;
@@ -160,8 +178,19 @@ struct CoreWorld::Live {
     std::vector<u16> users;
     std::vector<Command> commands;
     std::set<unsigned> woken;
+    std::map<unsigned, Fiber> running;  ///< by lane: it is at a call of its environment
+    std::set<unsigned> absent;
     std::vector<Host*> direct;
     bool after_cut = false;
+
+    /// Lanes that could go on.
+    [[nodiscard]] std::vector<unsigned> runnable() const {
+        auto all = woken;
+        for (const auto& one : running) {
+            all.insert(one.first);
+        }
+        return {all.begin(), all.end()};
+    }
 };
 
 struct CoreCallbacks {
@@ -169,34 +198,36 @@ struct CoreCallbacks {
 
     static void check_unlocked(CoreWorld& self) {
         auto& live = *self.live_;
-        if (live.target.lock.held || live.target.map.lock.held ||
+        if (live.target.metadata.lock.held || live.target.task.lock.held ||
+            live.target.map.lock.held ||
             std::any_of(live.lanes.begin(), live.lanes.end(),
                         [](const auto& one) { return one.lock.held; })) {
             throw Violation("lock: the shell is called with a lock held");
         }
     }
-    static void submit(env* base, io* command) {
-        auto& self = world(base);
+    static void begin_command(CoreWorld& self, io* command) {
         check_unlocked(self);
         auto& media = self.media_.at(command->member);
         ++self.commands_;
-        if (self.live_->target.lost[command->member] != 0) {
-            throw Violation("lost: a command to a member that cannot be used");
+        if (self.live_->absent.contains(command->member)) {
+            throw Violation("lost: a command to a member that is not there");
         }
         if (command->kind == IO_READ) {
             self.check_known(*command);
         }
         if (command->kind == IO_WRITE) {
-            command->area == IO_DATA ? self.check_dirty_bit(*command)
-                                     : self.check_cleared(*command);
+            if (command->area == IO_DATA) {
+                self.check_dirty_bit(*command);
+            } else if (command->area == IO_DIRTY_MAP) {
+                self.check_cleared(*command);
+            }
             const auto* bytes = static_cast<const std::uint8_t*>(command->buffer);
             media.write(command, offset_of(*command),
                         Content(bytes, bytes + std::size_t{command->sectors} * SECTOR_BYTES));
         }
         self.live_->commands.push_back({command, media.begin_flush()});
     }
-    static void complete(env* base, request* asked, int error) {
-        auto& self = world(base);
+    static void end_request(CoreWorld& self, request* asked, int error) {
         check_unlocked(self);
         const auto found = std::find_if(self.hosts_.begin(), self.hosts_.end(),
                                         [&](const auto& host) { return &host->asked == asked; });
@@ -208,9 +239,8 @@ struct CoreCallbacks {
         self.hosts_.erase(found);
         self.end(*self.ended_.back(), error);
     }
-    static void copy(env* base, request* asked, std::uint32_t offset, void* buffer,
-                     std::uint32_t bytes) {
-        auto& self = world(base);
+    static void copy_data(CoreWorld& self, request* asked, std::uint32_t offset, void* buffer,
+                          std::uint32_t bytes) {
         check_unlocked(self);
         const auto host = std::find_if(self.hosts_.begin(), self.hosts_.end(),
                                        [&](const auto& one) { return &one->asked == asked; });
@@ -226,28 +256,52 @@ struct CoreCallbacks {
             std::memcpy(data, buffer, bytes);
         }
     }
-    static void wake(env* base, std::uint32_t lane) {
+
+    // At each of these calls anything else may happen before the core goes on.
+    static void submit(env* base, io* command) {
+        begin_command(world(base), command);
+        Fiber::pause();
+    }
+    static void complete(env* base, request* asked, int error) {
+        end_request(world(base), asked, error);
+        Fiber::pause();
+    }
+    static void copy(env* base, request* asked, std::uint32_t offset, void* buffer,
+                     std::uint32_t bytes) {
+        copy_data(world(base), asked, offset, buffer, bytes);
+        Fiber::pause();
+    }
+    static void random(env* base, void* buffer, std::uint32_t bytes) {
         auto& self = world(base);
         check_unlocked(self);
-        self.live_->woken.insert(lane);
+        for (std::uint32_t i = 0; i < bytes; i += sizeof(std::uint64_t)) {
+            const auto word = mixed(++self.instances_ << 20U);
+            std::memcpy(static_cast<std::uint8_t*>(buffer) + i, &word, sizeof(word));
+        }
+        Fiber::pause();
+    }
+    static void wake(env* base, std::uint32_t lane) {
+        check_unlocked(world(base));
+        world(base).live_->woken.insert(lane);
+        Fiber::pause();
     }
 };
 
-CoreWorld::CoreWorld(const CoreShape& shape) : shape_(shape) {
-    auto content = clean_map();
-    content.resize(map_bytes + std::size_t{shape.strip} * shape.rows * SECTOR_BYTES);
+CoreWorld::CoreWorld(const CoreShape& shape) : shape_(shape), instances_(shape.members) {
     for (unsigned member = 0; member < shape.members; ++member) {
-        media_.emplace_back(content);
+        media_.emplace_back(first_disk(shape, member));
     }
     histories_.assign(make_geometry(shape).vd_sectors, History{{0, 0, 0, 0}});
-    start({}, true);
+    start({});
 }
 
-CoreWorld::CoreWorld(const CoreShape& shape, const std::vector<Content>& members,
-                     std::vector<History> histories, const std::set<unsigned>& lost, bool clean)
-    : shape_(shape), histories_(std::move(histories)) {
-    for (const auto& content : members) {
-        media_.emplace_back(content);
+CoreWorld::CoreWorld(Remains remains, const std::set<unsigned>& absent)
+    : shape_(remains.shape),
+      histories_(std::move(remains.histories)),
+      suspects_(std::move(remains.suspects)),
+      instances_(remains.instances) {
+    for (auto& disk : remains.disks) {
+        media_.emplace_back(std::move(disk));
     }
     for (const auto& history : histories_) {
         for (const auto& version : history) {
@@ -257,33 +311,51 @@ CoreWorld::CoreWorld(const CoreShape& shape, const std::vector<Content>& members
             }
         }
     }
-    start(lost, clean);
+    start(absent);
 }
 
 CoreWorld::~CoreWorld() = default;
 
-void CoreWorld::start(const std::set<unsigned>& lost, bool clean) {
+CoreWorld::Remains CoreWorld::remains(const std::vector<Content>& contents) const {
+    Remains result{shape_, {}, histories_, suspects_, instances_ + 1000};
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        result.disks.push_back({contents[member], media_[member].unreadable()});
+    }
+    return result;
+}
+
+CoreWorld::Remains CoreWorld::remains() const {
+    std::vector<Content> contents;
+    for (const auto& media : media_) {
+        contents.push_back(media.current());
+    }
+    return remains(contents);
+}
+
+void CoreWorld::replace(Remains& remains, const std::set<unsigned>& members) {
+    for (const auto member : members) {
+        remains.disks.at(member) = blank_disk(remains.shape, member, ++remains.instances);
+        remains.suspects.insert(member);
+    }
+}
+
+void CoreWorld::start(const std::set<unsigned>& absent) {
+    faults_.resize(shape_.members);
+    suspects_.insert(absent.begin(), absent.end());
     live_ = std::make_unique<Live>();
     auto& live = *live_;
-    live.env = {
-        {CoreCallbacks::submit, CoreCallbacks::complete, CoreCallbacks::copy, CoreCallbacks::wake},
-        this};
-    live.target.geometry = make_geometry(shape_);
-    const auto& g = live.target.geometry;
+    auto& target = live.target;
+    live.absent = absent;
+    live.env = {{CoreCallbacks::submit, CoreCallbacks::complete, CoreCallbacks::copy,
+                 CoreCallbacks::random, CoreCallbacks::wake},
+                this};
+    target.geometry = make_geometry(shape_);
+    const auto& g = target.geometry;
     const auto regions = (g.member_sectors + shape_.region - 1) / shape_.region;
     live.flags.resize(regions);
     live.users.resize(regions);
-    dirty_map_init(&live.target.map, g.member_sectors, shape_.region, live.flags.data(),
+    dirty_map_init(&target.map, g.member_sectors, shape_.region, live.flags.data(),
                    live.users.data(), vd_uuid.data());
-    for (unsigned member = 0; member < shape_.members; ++member) {
-        if (lost.contains(member)) {
-            live.target.lost[member] = 1;
-            continue;
-        }
-        perch_map_page page;
-        std::memcpy(&page, media_[member].current().data(), sizeof(page));
-        dirty_map_load(&live.target.map, 0, &page, clean);
-    }
     live.lanes.resize(shape_.lanes);
     live.windows.resize(std::size_t{shape_.lanes} * shape_.windows);
     for (auto& one : live.windows) {
@@ -298,24 +370,71 @@ void CoreWorld::start(const std::set<unsigned>& lost, bool clean) {
         lane_init(&live.lanes[lane], &live.windows[std::size_t{lane} * shape_.windows],
                   shape_.windows);
     }
-    vd_init(&live.target, &live.env.base, live.lanes.data(), shape_.lanes);
-    live.woken.insert(shape_.lanes);
+    vd_init(&target, &live.env.base, live.lanes.data(), shape_.lanes);
+    live.superblocks.resize(shape_.members);
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        target.superblock[member] = &live.superblocks[member];
+        if (!absent.contains(member)) {
+            const auto& content = media_[member].current();
+            const auto copy0 = get<perch_superblock>(content, 0);
+            const auto copy1 = get<perch_superblock>(content, superblock_bytes);
+            vd_found(&target, member, &copy0, &copy1);
+        }
+    }
+    choice_ = vd_choose(&target);
+    if (choice_ != VD_READY) {
+        live_.reset();
+        return;
+    }
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        if (vd_is_in_sync(&target, member)) {
+            const auto page = get<perch_map_page>(media_[member].current(), map_offset);
+            dirty_map_load(&target.map, 0, &page, target.clean);
+        }
+    }
+    check_who_is_out(absent);
+    vd_start(&target, shape_.task_depth);
+}
+
+void CoreWorld::check_who_is_out(const std::set<unsigned>& absent) const {
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        if (is_out(member) && !suspects_.contains(member)) {
+            throw Violation(
+                fmt::format("members: {} is out, and nothing has happened to it", member));
+        }
+        if (!is_out(member) && absent.contains(member)) {
+            throw Violation(fmt::format("members: {} is in sync, and not there", member));
+        }
+    }
+}
+
+bool CoreWorld::is_out(unsigned member) const {
+    return !vd_is_in_sync(&live_->target, member);
+}
+
+bool CoreWorld::is_readable() const {
+    return std::all_of(media_.begin(), media_.end(),
+                       [](const auto& media) { return media.unreadable().empty(); });
+}
+
+bool CoreWorld::is_optimal() const {
+    return vd_is_optimal(&live_->target);
+}
+
+bool CoreWorld::is_broken() const {
+    return vd_is_broken(&live_->target);
+}
+
+std::uint64_t CoreWorld::mismatches() const {
+    return live_->target.task.mismatches;
 }
 
 std::uint64_t CoreWorld::sectors() const {
-    return live_->target.geometry.vd_sectors;
+    return make_geometry(shape_).vd_sectors;
 }
 
 std::uint32_t CoreWorld::row_sectors() const {
     return vd_row_sectors(&live_->target);
-}
-
-std::vector<Content> CoreWorld::current() const {
-    std::vector<Content> contents;
-    for (const auto& media : media_) {
-        contents.push_back(media.current());
-    }
-    return contents;
 }
 
 bool CoreWorld::in_sync() const {
@@ -372,10 +491,58 @@ void CoreWorld::tick() {
     vd_tick(&live_->target);
 }
 
+void CoreWorld::stop() {
+    auto host = std::make_unique<Host>();
+    host->asked.kind = REQUEST_STOP;
+    begin(std::move(host));
+}
+
+void CoreWorld::check(bool repair) {
+    task_want(&live_->target, REQUEST_CHECK, repair);
+}
+
+void CoreWorld::patrol() {
+    task_want(&live_->target, REQUEST_PATROL, false);
+}
+
+bool CoreWorld::excusable(const request& asked) const {
+    const auto& target = live_->target;
+    const auto& g = target.geometry;
+    for (std::uint32_t i = 0; i < asked.sectors; ++i) {
+        const auto place = geometry_map(&g, asked.sector + i);
+        const auto window = place.sector / g.window * g.window;
+        unsigned out = 0;
+        for (unsigned member = place.span * g.per_span; member < (place.span + 1) * g.per_span;
+             ++member) {
+            const bool readable = media_[member].is_readable(data_offset + window * SECTOR_BYTES,
+                                                             std::size_t{g.window} * SECTOR_BYTES);
+            out += !readable || suspects_.contains(member) ? 1 : 0;
+        }
+        const bool unknown = (target.map.flags[window / shape_.region] & REGION_UNKNOWN) != 0;
+        if (out > g.parities || (unknown && out > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void CoreWorld::end(Host& host, int error) {
     const auto& asked = host.asked;
     if (error != 0) {
         ++failed_;
+        if (is_broken()) {
+            std::map<unsigned, unsigned> out;
+            for (const auto member : suspects_) {
+                ++out[member / shape_.per_span];
+            }
+            if (std::none_of(out.begin(), out.end(), [&](const auto& span) {
+                    return span.second > live_->target.geometry.parities;
+                })) {
+                throw Violation("broken: it gives up, and enough members are left");
+            }
+        } else if (!excusable(asked)) {
+            throw Violation("error: a request fails, although nothing is lost for good");
+        }
         return;
     }
     for (std::uint32_t i = 0; i < asked.sectors; ++i) {
@@ -404,22 +571,60 @@ void CoreWorld::end(Host& host, int error) {
 void CoreWorld::end_direct_read(Host& host) {
     for (std::uint32_t i = 0; i < host.asked.sectors; ++i) {
         const auto place = geometry_map(&live_->target.geometry, host.asked.sector + i);
-        const auto& content = media_[place.member].current();
-        std::memcpy(&host.data[std::size_t{i} * SECTOR_BYTES],
-                    &content[map_bytes + place.sector * SECTOR_BYTES], SECTOR_BYTES);
+        const auto& media = media_[place.member];
+        const auto offset = data_offset + place.sector * SECTOR_BYTES;
+        if (faults_[place.member].pulled || !media.is_readable(offset, SECTOR_BYTES)) {
+            host.direct = false;
+            vd_submit(&live_->target, &host.asked);
+            return;
+        }
+        std::memcpy(&host.data[std::size_t{i} * SECTOR_BYTES], &media.current()[offset],
+                    SECTOR_BYTES);
     }
-    CoreCallbacks::complete(&live_->env.base, &host.asked, 0);
+    CoreCallbacks::end_request(*this, &host.asked, 0);
+}
+
+// --- drives
+
+void CoreWorld::pull(unsigned member) {
+    suspects_.insert(member);
+    faults_[member].pulled = true;
+    media_[member].pull();
+    vd_member_lost(&live_->target, member);
+}
+
+void CoreWorld::fail_all_writes(unsigned member) {
+    suspects_.insert(member);
+    faults_[member].writes = UINT32_MAX;
+}
+
+void CoreWorld::fail_a_flush(unsigned member) {
+    suspects_.insert(member);
+    faults_[member].flushes = 1;
+}
+
+void CoreWorld::make_unreadable(unsigned member, std::uint64_t sector) {
+    media_[member].make_unreadable(data_offset / SECTOR_BYTES + sector);
+}
+
+void CoreWorld::flip(unsigned member, std::uint64_t sector) {
+    media_[member].flip(data_offset + sector * SECTOR_BYTES + 77, 4);
+}
+
+void CoreWorld::damage_superblock(unsigned member) {
+    media_[member].flip(live_->target.member[member].copy * superblock_bytes + 9000, 4);
 }
 
 // --- what happens next
 
 std::size_t CoreWorld::choices() const {
-    return live_->woken.size() + live_->commands.size() + live_->direct.size();
+    return live_->runnable().size() + live_->commands.size() + live_->direct.size();
 }
 
 std::size_t CoreWorld::choice_with_late_flushes() const {
-    if (!live_->woken.empty()) {
-        return live_->woken.size() - 1;  // the VD's own work
+    const auto lanes = live_->runnable().size();
+    if (lanes > 0) {
+        return lanes - 1;  // the VD's own work
     }
     const auto found = std::find_if(live_->commands.begin(), live_->commands.end(),
                                     [](const auto& one) { return one.command->kind != IO_FLUSH; });
@@ -428,16 +633,35 @@ std::size_t CoreWorld::choice_with_late_flushes() const {
                : static_cast<std::size_t>(std::distance(live_->commands.begin(), found));
 }
 
+bool CoreWorld::is_completion(std::size_t choice) const {
+    const auto lanes = live_->runnable().size();
+    return choice >= lanes && choice < lanes + live_->commands.size() &&
+           live_->commands[choice - lanes].command->kind != IO_READ;
+}
+
 void CoreWorld::step(std::size_t choice) {
     auto& live = *live_;
     ++now_;
-    if (choice < live.woken.size()) {
-        const auto lane = *std::next(live.woken.begin(), static_cast<std::ptrdiff_t>(choice));
-        live.woken.erase(lane);
-        lane < shape_.lanes ? vd_run_lane(&live.target, lane) : vd_run(&live.target);
+    const auto lanes = live.runnable();
+    if (choice < lanes.size()) {
+        const auto lane = lanes[choice];
+        auto running = live.running.find(lane);
+        if (running == live.running.end()) {
+            live.woken.erase(lane);
+            running = live.running
+                          .try_emplace(lane,
+                                       [this, lane] {
+                                           lane < shape_.lanes ? vd_run_lane(&live_->target, lane)
+                                                               : vd_run(&live_->target);
+                                       })
+                          .first;
+        }
+        if (running->second.resume()) {
+            live.running.erase(running);
+        }
         return;
     }
-    choice -= live.woken.size();
+    choice -= lanes.size();
     if (choice < live.commands.size()) {
         complete_io(choice);
         return;
@@ -448,29 +672,43 @@ void CoreWorld::step(std::size_t choice) {
     end_direct_read(*host);
 }
 
+int CoreWorld::perform(const io& command, std::size_t flushes_until) {
+    auto& media = media_[command.member];
+    auto& faults = faults_[command.member];
+    const auto bytes = std::size_t{command.sectors} * SECTOR_BYTES;
+    if (faults.pulled) {
+        return -EIO;
+    }
+    switch (command.kind) {
+        case IO_READ:
+            if (!media.is_readable(offset_of(command), bytes)) {
+                std::memset(command.buffer, 0xdd, bytes);
+                return -EIO;
+            }
+            std::memcpy(command.buffer, &media.current()[offset_of(command)], bytes);
+            return 0;
+        case IO_WRITE:
+            if (faults.writes > 0 && command.area == IO_DATA) {
+                --faults.writes;
+                media.fail_write(&command, bytes / 2 / SECTOR_BYTES * SECTOR_BYTES);
+                return -EIO;
+            }
+            media.complete_write(&command, command.fua);
+            return 0;
+        default:
+            if (faults.flushes > 0) {
+                --faults.flushes;
+                return -EIO;
+            }
+            media.complete_flush(flushes_until);
+            return 0;
+    }
+}
+
 void CoreWorld::complete_io(std::size_t index) {
     const auto [command, flushes_until] = live_->commands.at(index);
     live_->commands.erase(live_->commands.begin() + static_cast<std::ptrdiff_t>(index));
-    auto& media = media_[command->member];
-    switch (command->kind) {
-        case IO_READ:
-            std::memcpy(command->buffer, &media.current()[offset_of(*command)],
-                        std::size_t{command->sectors} * SECTOR_BYTES);
-            break;
-        case IO_WRITE:
-            if (fail_next_write_ && command->area == IO_DATA) {
-                fail_next_write_ = false;
-                media.drop_write(command);
-                vd_io_done(&live_->target, command, -EIO);
-                return;
-            }
-            media.complete_write(command, command->fua);
-            break;
-        case IO_FLUSH:
-            media.complete_flush(flushes_until);
-            break;
-    }
-    vd_io_done(&live_->target, command, 0);
+    vd_io_done(&live_->target, command, perform(*command, flushes_until));
 }
 
 void CoreWorld::settle() {
@@ -502,16 +740,27 @@ void CoreWorld::settle_clean() {
     }
 }
 
+void CoreWorld::settle_rebuilt() {
+    for (int ticks = 0; ticks < 10 && !is_optimal(); ++ticks) {
+        settle();
+        tick();
+    }
+    settle();
+    if (!is_optimal()) {
+        throw Violation("rebuild: it does not come to its end");
+    }
+    suspects_.clear();
+}
+
 // --- checkers
 
 void CoreWorld::check_dirty_bit(const io& command) const {
     const auto region = command.sector / shape_.region;
     for (unsigned member = 0; member < shape_.members; ++member) {
-        if (live_->target.lost[member] != 0) {
+        if (is_out(member)) {
             continue;
         }
-        perch_map_page page;
-        std::memcpy(&page, media_[member].durable().data(), sizeof(page));
+        const auto page = get<perch_map_page>(media_[member].durable(), map_offset);
         if ((page.bits[region / 4] >> region % 4 * 2 & PERCH_MAP_DIRTY) == 0) {
             throw Violation(fmt::format(
                 "dirty bit: a write to region {} is issued, and member {} would not know of it",
@@ -524,12 +773,15 @@ void CoreWorld::check_cleared(const io& command) const {
     perch_map_page page;
     std::memcpy(&page, command.buffer, sizeof(page));
     const auto region_bytes = std::size_t{shape_.region} * SECTOR_BYTES;
-    for (const auto& media : media_) {
-        for (const auto* one : media.volatile_writes()) {
-            if (one->offset < map_bytes) {
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        if (suspects_.contains(member)) {
+            continue;  // what it had in its cache when it was lost stays there
+        }
+        for (const auto* one : media_[member].volatile_writes()) {
+            if (one->offset < data_offset) {
                 continue;
             }
-            const auto region = (one->offset - map_bytes) / region_bytes;
+            const auto region = (one->offset - data_offset) / region_bytes;
             if ((page.bits[region / 4] >> region % 4 * 2 & PERCH_MAP_DIRTY) == 0) {
                 throw Violation(fmt::format(
                     "clearing: region {} is marked clean, and a write to it is not durable",
@@ -541,8 +793,11 @@ void CoreWorld::check_cleared(const io& command) const {
 
 void CoreWorld::check_known(const io& command) const {
     const auto& target = live_->target;
+    const auto kind = static_cast<const window*>(command.owner)->kind;
     std::uint64_t sector = 0;
-    if ((target.map.flags[command.sector / shape_.region] & REGION_UNKNOWN) != 0 &&
+    // A patrol reads everything, and uses nothing.
+    if (kind != REQUEST_PATROL && kind != REQUEST_CHECK &&
+        (target.map.flags[command.sector / shape_.region] & REGION_UNKNOWN) != 0 &&
         !geometry_unmap(&target.geometry, command.member, command.sector, &sector)) {
         throw Violation("trust: parity is read that is not known to match");
     }
@@ -587,72 +842,83 @@ void CoreWorld::check_content() {
 
 bool CoreWorld::dirty_on_media(std::uint64_t region) const {
     for (unsigned member = 0; member < shape_.members; ++member) {
-        perch_map_page page;
-        std::memcpy(&page, media_[member].current().data(), sizeof(page));
-        if (live_->target.lost[member] == 0 &&
-            (page.bits[region / 4] >> region % 4 * 2 & PERCH_MAP_DIRTY) != 0) {
+        const auto page = get<perch_map_page>(media_[member].current(), map_offset);
+        if (!is_out(member) && (page.bits[region / 4] >> region % 4 * 2 & PERCH_MAP_DIRTY) != 0) {
             return true;
         }
     }
     return false;
 }
 
-void CoreWorld::check_no_errors() const {
-    if (failed_ != 0) {
-        throw Violation("error: a request fails, although nothing is lost for good");
+/// What the host finds at once, before anything else happens.
+void CoreWorld::peek() {
+    for (std::uint64_t sector = 0; sector < sectors(); ++sector) {
+        const auto place = geometry_map(&live_->target.geometry, sector);
+        check_sector(sector,
+                     &media_[place.member].current()[data_offset + place.sector * SECTOR_BYTES],
+                     now_);
     }
 }
 
-void CoreWorld::check_after_cut_degraded() {
-    live_->after_cut = true;
-    for (std::uint64_t sector = 0; sector < sectors(); sector += shape_.strip) {
+/// After an unclean stop: the sector is on a member that is out, and its region may be half
+/// written.
+bool CoreWorld::is_doubtful(std::uint64_t sector) const {
+    const auto place = geometry_map(&live_->target.geometry, sector);
+    return !live_->target.clean && !vd_can_use(&live_->target, place.member, place.sector) &&
+           dirty_on_media(place.sector / shape_.region);
+}
+
+void CoreWorld::read_doubtful() {
+    const auto step = live_->target.geometry.window;
+    const bool readable = is_readable();
+    std::vector<bool> doubtful;
+    for (std::uint64_t sector = 0; sector < sectors(); sector += step) {
+        doubtful.push_back(is_doubtful(sector));
+    }
+    for (std::uint64_t sector = 0; sector < sectors(); sector += step) {
         const auto failed = failed_;
-        const auto place = geometry_map(&live_->target.geometry, sector);
-        const bool doubtful =
-            live_->target.lost[place.member] != 0 && dirty_on_media(place.sector / shape_.region);
-        read(sector, shape_.strip);
+        read(sector, step);
         settle();
-        if ((failed_ != failed) != doubtful) {
+        // With a sector that cannot be read, end() has judged an error already.
+        if (failed_ != failed ? !doubtful[sector / step] && readable : doubtful[sector / step]) {
             throw Violation(fmt::format("doubt: sector {} {}", sector,
-                                        doubtful ? "is computed from parity that may match nothing"
-                                                 : "cannot be read, although parity matches"));
+                                        failed_ == failed
+                                            ? "is computed from parity that may match nothing"
+                                            : "cannot be read, although parity matches"));
         }
     }
-    live_->after_cut = false;
-    for (std::uint64_t sector = 0; sector < sectors(); sector += shape_.strip) {
+}
+
+void CoreWorld::write_doubtful() {
+    const auto step = live_->target.geometry.window;
+    for (std::uint64_t sector = 0; sector < sectors(); sector += step) {
         const auto place = geometry_map(&live_->target.geometry, sector);
-        if (live_->target.lost[place.member] == 0) {
+        if (vd_can_use(&live_->target, place.member, place.sector)) {
             continue;
         }
         failed_ = 0;
-        write(sector, shape_.strip);
+        write(sector, step);
         settle();
         const bool acknowledged = failed_ == 0;
-        read(sector, shape_.strip);
+        read(sector, step);
         settle();
         if (acknowledged && failed_ != 0) {
             throw Violation(fmt::format(
                 "doubt: a write to sector {} is acknowledged and not readable", sector));
         }
     }
-    failed_ = 0;
 }
 
 void CoreWorld::check_after_cut() {
     live_->after_cut = true;
-    // Before anything else happens: what the host finds at once.
-    for (std::uint64_t sector = 0; sector < sectors(); sector += row_sectors()) {
-        Host host;
-        host.asked.sector = sector;
-        host.asked.sectors = row_sectors();
-        for (std::uint32_t i = 0; i < row_sectors(); ++i) {
-            const auto place = geometry_map(&live_->target.geometry, sector + i);
-            check_sector(sector + i,
-                         &media_[place.member].current()[map_bytes + place.sector * SECTOR_BYTES],
-                         now_);
-        }
+    if (is_optimal() && is_readable()) {
+        peek();
+        live_->after_cut = false;
+        return;
     }
+    read_doubtful();
     live_->after_cut = false;
+    write_doubtful();
 }
 
 void CoreWorld::check_parity() const {
@@ -673,7 +939,7 @@ void CoreWorld::check_parity() const {
                 std::memset(static_cast<void*>(block), 0, bytes);
                 if (member != p && member != q) {
                     std::memcpy(static_cast<void*>(block),
-                                &media_[member].current()[map_bytes + row * bytes], bytes);
+                                &media_[member].current()[data_offset + row * bytes], bytes);
                 }
                 sources.push_back(block);
             }
@@ -683,8 +949,8 @@ void CoreWorld::check_parity() const {
             for (const auto& [member, right] :
                  {std::pair(p, sources[g.per_span]), std::pair(q, sources[g.per_span + 1])}) {
                 if (member != UINT32_MAX &&
-                    std::memcmp(&media_[member].current()[map_bytes + row * bytes], right, bytes) !=
-                        0) {
+                    std::memcmp(&media_[member].current()[data_offset + row * bytes], right,
+                                bytes) != 0) {
                     throw Violation(fmt::format("parity: {} of row {} of span {} does not match",
                                                 member == p ? "P" : "Q", row, span));
                 }
@@ -719,9 +985,10 @@ std::size_t for_each_cut(const CoreWorld& world, unsigned most, std::uint64_t se
             std::copy_n(write->data.begin(), bytes_of(i, write->data.size()),
                         image[member].begin() + static_cast<std::ptrdiff_t>(write->offset));
         }
-        for (const auto& content : image) {
+        for (const auto& [member, write] : pending) {
             hash = hash * 31 + std::hash<std::string_view>{}(std::string_view(
-                                   reinterpret_cast<const char*>(content.data()), content.size()));
+                                   reinterpret_cast<const char*>(&image[member][write->offset]),
+                                   write->data.size()));
         }
         ++images;
         if (seen.insert(hash).second) {

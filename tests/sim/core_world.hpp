@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/core_media.hpp"
 #include "support/core.hpp"
 
 namespace perch::test {
@@ -29,45 +30,7 @@ struct CoreShape {
     unsigned region = 8;  ///< sectors of a member
     unsigned lanes = 3;
     unsigned windows = 1;  ///< of a lane
-};
-
-using Content = std::vector<std::uint8_t>;
-
-/// What is on a member: the dirty map's extent, then data.
-class Media {
-  public:
-    struct Write {
-        std::size_t offset;
-        Content data;
-        bool complete = false;
-    };
-
-    explicit Media(Content content) : durable_(std::move(content)), current_(durable_) {}
-
-    void write(const void* owner, std::size_t offset, Content data);
-    /// Until then a read may see it or not; here: not.
-    void complete_write(const void* owner, bool fua);
-    /// It fails, and changes nothing.
-    void drop_write(const void* owner);
-    /// Returns what complete_flush() makes durable: what is complete now.
-    [[nodiscard]] std::size_t begin_flush() const { return sequence_; }
-    void complete_flush(std::size_t until);
-
-    [[nodiscard]] const Content& durable() const { return durable_; }
-    [[nodiscard]] const Content& current() const { return current_; }
-    /// Not durable, in the order in which they were begun.
-    [[nodiscard]] std::vector<const Write*> volatile_writes() const;
-
-  private:
-    struct Entry {
-        const void* owner;
-        Write write;
-        std::size_t completed = 0;  ///< place in the order of completions
-    };
-    std::vector<std::unique_ptr<Entry>> entries_;
-    Content durable_;
-    Content current_;
-    std::size_t sequence_ = 0;
+    unsigned task_depth = 2;
 };
 
 /// A VD, its members and its host.
@@ -83,15 +46,30 @@ class CoreWorld {
     using History = std::vector<Version>;
     static constexpr std::uint64_t never = UINT64_MAX;
 
+    /// What outlives a machine: its drives, and what its host and its administrator know.
+    struct Remains {
+        CoreShape shape;
+        Disks disks;
+        std::vector<History> histories;
+        std::set<unsigned> suspects;  ///< members that something has happened to: may be out
+        std::uint64_t instances;      ///< given so far
+    };
+
     /// Members of zeros, with parity that matches, and a clean map.
     explicit CoreWorld(const CoreShape& shape);
-    /// Members as they are after a cut, or after a clean stop. `lost`: cannot be used.
-    CoreWorld(const CoreShape& shape, const std::vector<Content>& members,
-              std::vector<History> histories, const std::set<unsigned>& lost = {},
-              bool clean = false);
+    /// The machine starts anew. `absent`: drives that are not there.
+    explicit CoreWorld(Remains remains, const std::set<unsigned>& absent = {});
     ~CoreWorld();
     CoreWorld(const CoreWorld&) = delete;
     CoreWorld& operator=(const CoreWorld&) = delete;
+
+    /// How the start went; nothing but the remains is there when it is not VD_READY.
+    [[nodiscard]] vd_choice choice() const { return choice_; }
+    /// What is left of it, with these contents or as they are.
+    [[nodiscard]] Remains remains(const std::vector<Content>& contents) const;
+    [[nodiscard]] Remains remains() const;
+    /// Blank drives in the place of these.
+    static void replace(Remains& remains, const std::set<unsigned>& members);
 
     // --- the host; requests must lie in a row
 
@@ -99,8 +77,26 @@ class CoreWorld {
     void flush();
     void read(std::uint64_t sector, std::uint32_t sectors);
     void tick();
-    /// The next write of data that ends fails, and leaves its member as it was.
-    void fail_next_write() { fail_next_write_ = true; }
+    /// Nothing else may be under way.
+    void stop();
+    void check(bool repair);
+    void patrol();
+
+    // --- what happens to drives
+
+    /// It is gone; what it does from now on are errors. The core is told.
+    void pull(unsigned member);
+    /// The next write of data that ends on it fails, and is written by half; the one after it does
+    /// not.
+    void fail_a_write(unsigned member) { faults_[member].writes = 1; }
+    void fail_all_writes(unsigned member);
+    void fail_a_flush(unsigned member);
+    /// A sector of its data cannot be read until it is written.
+    void make_unreadable(unsigned member, std::uint64_t sector);
+    /// A byte of its data is another one.
+    void flip(unsigned member, std::uint64_t sector);
+    /// The copy of its superblock that counts now is damaged.
+    void damage_superblock(unsigned member);
 
     // --- what happens next
 
@@ -108,25 +104,24 @@ class CoreWorld {
     [[nodiscard]] std::size_t choices() const;
     /// The one that holds flushes back longest: what they are to cover has time to go wrong.
     [[nodiscard]] std::size_t choice_with_late_flushes() const;
+    /// Whether it changes what is on a member, or ends something: before it a cut makes sense.
+    [[nodiscard]] bool is_completion(std::size_t choice) const;
     /// Lets one of them happen.
     void step(std::size_t choice);
     /// Until nothing is left to happen, the oldest first.
     void settle();
     /// Ticks until the map is clean.
     void settle_clean();
+    /// Ticks until every rebuild has ended.
+    void settle_rebuilt();
 
     // --- checkers: each throws a Violation
 
     /// What every sector holds, read by the host, is something it may hold (rules 1 and 2).
     void check_content();
-    /// After a cut: the same by what is durable. What is found is what the sectors hold from now
-    /// on.
+    /// After a start: the same by what is durable; what is found is what the sectors hold from now
+    /// on. What only doubtful parity could give is an error.
     void check_after_cut();
-    /// After a cut, with members lost: the same, but what only doubtful parity could give is an
-    /// error.
-    void check_after_cut_degraded();
-    /// No request has ended in an error.
-    void check_no_errors() const;
     /// P and Q of every row match data, by ISA-L.
     void check_parity() const;
 
@@ -134,23 +129,39 @@ class CoreWorld {
     [[nodiscard]] std::uint64_t sectors() const;
     [[nodiscard]] std::uint32_t row_sectors() const;
     [[nodiscard]] const std::vector<Media>& media() const { return media_; }
-    [[nodiscard]] const std::vector<History>& histories() const { return histories_; }
-    [[nodiscard]] std::vector<Content> current() const;
     [[nodiscard]] std::uint64_t commands() const { return commands_; }
     [[nodiscard]] bool in_sync() const;
+    [[nodiscard]] bool is_optimal() const;
+    [[nodiscard]] bool is_readable() const;  ///< every sector of every drive
+    [[nodiscard]] bool is_broken() const;
+    [[nodiscard]] std::uint64_t mismatches() const;
+    [[nodiscard]] bool is_out(unsigned member) const;
+    [[nodiscard]] const std::set<unsigned>& suspects() const { return suspects_; }
     [[nodiscard]] unsigned failed() const { return failed_; }  ///< requests that ended in an error
 
   private:
     struct Live;
     struct Host;
+    struct Faults {
+        bool pulled = false;
+        unsigned writes = 0;
+        unsigned flushes = 0;
+    };
     friend struct CoreCallbacks;
 
-    void start(const std::set<unsigned>& lost, bool clean);
+    void start(const std::set<unsigned>& absent);
+    void check_who_is_out(const std::set<unsigned>& absent) const;
     [[nodiscard]] bool dirty_on_media(std::uint64_t region) const;
     void begin(std::unique_ptr<Host> host);
     void complete_io(std::size_t index);
+    [[nodiscard]] int perform(const io& command, std::size_t flushes_until);
     void end(Host& host, int error);
     void end_direct_read(Host& host);
+    void peek();
+    void read_doubtful();
+    void write_doubtful();
+    [[nodiscard]] bool is_doubtful(std::uint64_t sector) const;
+    [[nodiscard]] bool excusable(const request& asked) const;
     void check_dirty_bit(const io& command) const;
     void check_known(const io& command) const;
     void check_cleared(const io& command) const;
@@ -158,15 +169,19 @@ class CoreWorld {
 
     CoreShape shape_;
     std::vector<Media> media_;
+    std::vector<Faults> faults_;
     std::vector<History> histories_;
+    std::set<unsigned> suspects_;
+    std::uint64_t instances_ = 0;
     std::unique_ptr<Live> live_;
+    vd_choice choice_ = VD_UNKNOWN;
     std::vector<std::unique_ptr<Host>> hosts_;  ///< not ended yet
     std::vector<std::unique_ptr<Host>> ended_;
     std::uint64_t now_ = 1;
     std::uint64_t next_id_ = 1;
     std::uint64_t commands_ = 0;
     unsigned failed_ = 0;
-    bool fail_next_write_ = false;
+    bool errors_expected_ = false;
 };
 
 /// What the members of a world may hold after a cut now: everything that is durable, and of what is

@@ -120,6 +120,8 @@ class Oracle {
                          [](Mask a, Mask b) { return std::popcount(a) < std::popcount(b); });
     }
 
+    /// What cannot be read.
+    static Mask missing(const plan_window& window) { return window.lost | window.unreadable; }
     /// Whether reading these blocks is enough, wherever the blocks that are covered in part are.
     [[nodiscard]] bool writable(const plan_window& window, Mask read) const {
         const auto& entry = entries_[window.parity_good ? 1 : 0][read];
@@ -145,7 +147,7 @@ class Oracle {
     }
     [[nodiscard]] int fewest(const plan_window& window) const {
         for (const auto read : by_size_) {
-            if ((read & window.lost) == 0 && writable(window, read)) {
+            if ((read & missing(window)) == 0 && writable(window, read)) {
                 return std::popcount(read);
             }
         }
@@ -156,7 +158,7 @@ class Oracle {
     }
     [[nodiscard]] int fewest_known(const plan_window& window, Mask wanted) const {
         for (const auto read : by_size_) {
-            if ((read & window.lost) == 0 && known(window, read, wanted)) {
+            if ((read & missing(window)) == 0 && known(window, read, wanted)) {
                 return std::popcount(read);
             }
         }
@@ -197,16 +199,16 @@ void check_window(Oracle& oracle, const plan_window& window) {
     oracle.set_columns(window);
     const auto plan = plan_write(&window);
     const auto fewest = oracle.fewest(window);
-    const bool right =
-        (plan.form == PLAN_UNDEFINED) == (fewest < 0) && (plan.read & window.lost) == 0 &&
-        (plan.form == PLAN_UNDEFINED ||
-         (oracle.writable(window, plan.read) && std::popcount(plan.read) == fewest)) &&
-        plan.write == ((window.whole | window.part | parity) & ~window.lost) &&
-        (window.parity_good || (plan.read & parity) == 0) &&
-        (plan.form != PLAN_FULL_ROW || (plan.read == 0 && window.whole == data));
+    const bool right = (plan.form == PLAN_UNDEFINED) == (fewest < 0) &&
+                       (plan.read & Oracle::missing(window)) == 0 &&
+                       (plan.form == PLAN_UNDEFINED || (oracle.writable(window, plan.read) &&
+                                                        std::popcount(plan.read) == fewest)) &&
+                       plan.write == ((window.whole | window.part | parity) & ~window.lost) &&
+                       (window.parity_good || (plan.read & parity) == 0) &&
+                       (plan.form != PLAN_FULL_ROW || (plan.read == 0 && window.whole == data));
     if (!right) {
         CAPTURE(window.data, window.parities, window.whole, window.part, window.lost,
-                window.parity_good, plan.form, plan.read, plan.write, fewest);
+                window.unreadable, window.parity_good, plan.form, plan.read, plan.write, fewest);
         REQUIRE(right);
     }
 }
@@ -224,7 +226,7 @@ TEST_CASE("core plan: no smaller set of reads would do, for every window of up t
                 for (Mask part = others;; part = (part - 1) & others) {
                     if (possible(whole, part)) {
                         for_each_loss(data, parities, [&](Mask lost, bool good) {
-                            check_window(oracle, {data, parities, whole, part, lost, good});
+                            check_window(oracle, {data, parities, whole, part, lost, good, 0});
                             ++windows;
                         });
                     }
@@ -239,12 +241,64 @@ TEST_CASE("core plan: no smaller set of reads would do, for every window of up t
     REQUIRE(windows > 6552 * 56 * 2);
 }
 
+TEST_CASE("core plan: the same with blocks that cannot be read but written, up to 5 data blocks") {
+    for (unsigned parities = 1; parities <= 2; ++parities) {
+        for (unsigned data = 2; data <= 5; ++data) {
+            Oracle oracle(data, parities);
+            const Mask all = (1U << data) - 1;
+            for_each_loss(data, parities, [&](Mask missing, bool good) {
+                for (Mask unreadable = missing; unreadable != 0;
+                     unreadable = (unreadable - 1) & missing) {
+                    for (Mask whole = 0; whole <= all; ++whole) {
+                        const Mask others = all & ~whole;
+                        for (Mask part = others;; part = (part - 1) & others) {
+                            if (possible(whole, part)) {
+                                check_window(oracle, {data, parities, whole, part,
+                                                      missing & ~unreadable, good, unreadable});
+                            }
+                            if (part == 0) {
+                                break;
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+TEST_CASE("core plan: lost blocks are restored wherever what they hold can be known") {
+    for (unsigned parities = 1; parities <= 2; ++parities) {
+        for (unsigned data = 2; data <= 8; ++data) {
+            const Oracle oracle(data, parities);
+            const Mask all = (1U << data) - 1;
+            for_each_loss(data, parities, [&](Mask lost, bool good) {
+                for (Mask targets = lost; targets != 0; targets = (targets - 1) & lost) {
+                    const plan_window window{data, parities, 0, 0, lost, good, 0};
+                    plan plan{};
+                    const bool possible = plan_restore(&window, targets, &plan);
+                    // Parity follows from all data: that is what has to be known.
+                    const auto fewest = oracle.fewest_known(window, all);
+                    CAPTURE(data, parities, lost, good, targets, plan.read, fewest);
+                    REQUIRE(possible == (fewest >= 0));
+                    if (possible) {
+                        REQUIRE((plan.read & lost) == 0);
+                        REQUIRE(plan.write == targets);
+                        REQUIRE(oracle.known(window, plan.read, all));
+                        REQUIRE(std::popcount(plan.read) == fewest);
+                    }
+                }
+            });
+        }
+    }
+}
+
 TEST_CASE("core plan: reads with lost blocks take no more than they must") {
     for (unsigned parities = 1; parities <= 2; ++parities) {
         for (unsigned data = 2; data <= 8; ++data) {
             const Oracle oracle(data, parities);
             for_each_loss(data, parities, [&](Mask lost, bool good) {
-                const plan_window window{data, parities, 0, 0, lost, good};
+                const plan_window window{data, parities, 0, 0, lost, good, 0};
                 for (Mask wanted = 1; wanted < 1U << data; ++wanted) {
                     Mask read = 0;
                     const bool possible = plan_read(&window, wanted, &read);
@@ -265,16 +319,16 @@ TEST_CASE("core plan: reads with lost blocks take no more than they must") {
 TEST_CASE("core plan: the forms by name") {
     const auto form = [](const plan_window& window) { return plan_write(&window).form; };
     // RAID5 of eight: one block is changed, half of them, all of them.
-    CHECK(form({7, 1, 0x01, 0, 0, true}) == PLAN_MODIFY);
-    CHECK(form({7, 1, 0x1f, 0, 0, true}) == PLAN_RECONSTRUCT);
-    CHECK(form({7, 1, 0x7f, 0, 0, true}) == PLAN_FULL_ROW);
+    CHECK(form({7, 1, 0x01, 0, 0, true, 0}) == PLAN_MODIFY);
+    CHECK(form({7, 1, 0x1f, 0, 0, true, 0}) == PLAN_RECONSTRUCT);
+    CHECK(form({7, 1, 0x7f, 0, 0, true, 0}) == PLAN_FULL_ROW);
     // Covered in part is not covered.
-    CHECK(form({7, 1, 0x3f, 0x40, 0, true}) == PLAN_RECONSTRUCT);
+    CHECK(form({7, 1, 0x3f, 0x40, 0, true, 0}) == PLAN_RECONSTRUCT);
     // P lost; a lost block in the way of both other forms; a lost block that is not written.
-    CHECK(form({7, 1, 0x01, 0, 0x80, true}) == PLAN_DATA_ONLY);
-    CHECK(form({7, 1, 0x02, 0x01, 0x01, true}) == PLAN_RECOVER);
-    CHECK(form({7, 1, 0x02, 0, 0x01, true}) == PLAN_MODIFY);
+    CHECK(form({7, 1, 0x01, 0, 0x80, true, 0}) == PLAN_DATA_ONLY);
+    CHECK(form({7, 1, 0x02, 0x01, 0x01, true, 0}) == PLAN_RECOVER);
+    CHECK(form({7, 1, 0x02, 0, 0x01, true, 0}) == PLAN_MODIFY);
     // Parity not known good is made from data, or not at all (DESIGN rule 4).
-    CHECK(form({7, 1, 0x01, 0, 0, false}) == PLAN_RECONSTRUCT);
-    CHECK(form({7, 1, 0x02, 0, 0x01, false}) == PLAN_UNDEFINED);
+    CHECK(form({7, 1, 0x01, 0, 0, false, 0}) == PLAN_RECONSTRUCT);
+    CHECK(form({7, 1, 0x02, 0, 0x01, false, 0}) == PLAN_UNDEFINED);
 }

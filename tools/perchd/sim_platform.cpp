@@ -74,10 +74,10 @@ class ScriptWatch final : public Platform::Watch {
         }
     }
 
-    void pause(double seconds) {
+    void pause(double length) {
         paused_ = true;
         timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(
-            std::chrono::duration<double>(seconds / platform_.clock_.speed())));
+            std::chrono::duration<double>(length / platform_.clock_.speed())));
         timer_.async_wait([this](const boost::system::error_code& error) {
             if (!error) {
                 paused_ = false;

@@ -71,7 +71,7 @@ bool bitmap_dirty(std::span<const std::byte> metadata) {
         return false;
     }
     const auto bitmap = metadata.subspan(bitmap_offset);
-    const auto header = load<BitmapHeader>(bitmap);
+    const auto header = perch::load<BitmapHeader>(bitmap);
     const auto chunk = le32toh(header.chunk_bytes);
     if (le32toh(header.magic) != bitmap_magic || chunk < sector_bytes) {
         return false;
@@ -229,7 +229,7 @@ Result<std::optional<MemberRecord>> decode_superblock(std::span<const std::byte>
     if (bytes.size() < sizeof(RaidSuperblock)) {
         return fail(Errc::corrupt, "dm-raid superblock cut short at {} bytes", bytes.size());
     }
-    const auto raw = load<RaidSuperblock>(bytes);
+    const auto raw = perch::load<RaidSuperblock>(bytes);
     if (raw.magic == 0) {
         return std::optional<MemberRecord>();
     }
@@ -258,7 +258,7 @@ Result<Bytes> rewrite_superblock(std::span<const std::byte> bytes, std::uint64_t
     if (!record || !*record || bytes.size() < bitmap_offset) {
         return fail(Errc::corrupt, "no dm-raid superblock to rewrite");
     }
-    auto raw = load<RaidSuperblock>(bytes);
+    auto raw = perch::load<RaidSuperblock>(bytes);
     raw.events = htole64(events);
     std::uint64_t failed = 0;
     for (const int row : failed_rows) {

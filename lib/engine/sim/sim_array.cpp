@@ -10,8 +10,7 @@ namespace perch {
 
 namespace {
 
-constexpr std::uint64_t page_bytes = sizeof(SimPage);
-constexpr std::uint64_t bitmap_page = page_bytes;  ///< in the metadata extent
+constexpr std::uint64_t bitmap_page = sim_page_bytes;  ///< in the metadata extent
 /// What md rebuilds of a member that it had before: the marked regions, whatever their number.
 constexpr std::uint64_t partial_sectors = 64 * MiB / sector_bytes;
 
@@ -66,8 +65,8 @@ bool SimArray::is_stale(std::size_t row) const {
 bool SimArray::works(std::size_t row) const {
     const auto& place = table_.rows[row];
     return takes_part(row) && !is_stale(row) &&
-           place.drive->device->check_write(place.data_offset, page_bytes).has_value() &&
-           place.drive->device->check_read(place.data_offset, page_bytes).has_value();
+           place.drive->device->check_write(place.data_offset, sim_page_bytes).has_value() &&
+           place.drive->device->check_read(place.data_offset, sim_page_bytes).has_value();
 }
 
 bool SimArray::hangs() const {
@@ -320,7 +319,7 @@ void SimArray::resume() {
             auto& leg = legs_[row];
             const auto& place = table_.rows[row];
             if (place.present && leg.faulty && !is_stale(row) &&
-                place.drive->device->check_read(place.metadata_offset, page_bytes)) {
+                place.drive->device->check_read(place.metadata_offset, sim_page_bytes)) {
                 leg.faulty = false;
                 leg.in_sync = false;
                 leg.partial = true;
@@ -427,7 +426,7 @@ void SimArray::update_records(bool only_clean) {
 
 void SimArray::write_bitmap() {
     if (!hangs()) {
-        mark_all_failed(write_pages(bitmap_page, page_bytes));
+        mark_all_failed(write_pages(bitmap_page, sim_page_bytes));
     }
 }
 
@@ -521,14 +520,14 @@ void SimArray::idle() {
 void SimArray::stamp(std::size_t row, std::uint64_t generation) const {
     const auto& place = table_.rows[row];
     const Stamp raw{stamp_magic, table_.vd, generation};
-    Bytes bytes(page_bytes);
+    Bytes bytes(sim_page_bytes);
     std::memcpy(bytes.data(), &raw, sizeof(raw));
     place.drive->device->store(place.data_offset, bytes);
 }
 
 std::uint64_t SimArray::stamp_of(std::size_t row) const {
     const auto& place = table_.rows[row];
-    const auto bytes = place.drive->device->read(place.data_offset, page_bytes);
+    const auto bytes = place.drive->device->read(place.data_offset, sim_page_bytes);
     if (!bytes) {
         return 0;
     }

@@ -14,8 +14,6 @@ namespace perch {
 
 namespace {
 
-constexpr std::uint64_t page_bytes = sizeof(SimPage);
-
 bool is_zero(std::span<const std::byte> bytes) {
     // Equal to itself shifted by one, and beginning with zero.
     return bytes[0] == std::byte{0} &&
@@ -76,11 +74,11 @@ std::shared_ptr<const SimPage> PagePool::intern(std::span<const std::byte> bytes
         std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     auto& known = pages_[hash];
     auto page = known.lock();
-    if (page && std::memcmp(page->data(), bytes.data(), page_bytes) == 0) {
+    if (page && std::memcmp(page->data(), bytes.data(), sim_page_bytes) == 0) {
         return page;
     }
     auto fresh = std::make_shared<SimPage>();
-    std::memcpy(fresh->data(), bytes.data(), page_bytes);
+    std::memcpy(fresh->data(), bytes.data(), sim_page_bytes);
     known = fresh;
     if (pages_.size() > sweep_at_) {
         std::erase_if(pages_, [](const auto& entry) { return entry.second.expired(); });
@@ -105,14 +103,14 @@ Result<void> SimDevice::keep_in(const std::string& path) {
     SimPage page{};
     for (off_t place = 0; (place = lseek(fd.get(), place, SEEK_DATA)) >= 0;) {
         const auto hole = lseek(fd.get(), place, SEEK_HOLE);
-        for (auto at = round_down(static_cast<std::uint64_t>(place), page_bytes);
-             at < static_cast<std::uint64_t>(hole); at += page_bytes) {
-            if (pread(fd.get(), page.data(), page_bytes, static_cast<off_t>(at)) !=
-                static_cast<ssize_t>(page_bytes)) {
+        for (auto at = round_down(static_cast<std::uint64_t>(place), sim_page_bytes);
+             at < static_cast<std::uint64_t>(hole); at += sim_page_bytes) {
+            if (pread(fd.get(), page.data(), sim_page_bytes, static_cast<off_t>(at)) !=
+                static_cast<ssize_t>(sim_page_bytes)) {
                 return fail(Errc::io, "cannot read {} at {}: {}", path, at, errno_text(errno));
             }
             if (auto kept = pool_->intern(page)) {
-                pages_[at / page_bytes] = std::move(kept);
+                pages_[at / sim_page_bytes] = std::move(kept);
             }
         }
         place = hole;
@@ -125,7 +123,7 @@ Result<void> SimDevice::check_read(std::uint64_t offset, std::uint64_t length) c
     if (hung) {
         return fail(Errc::timeout, "the drive does not answer");
     }
-    if (failing || fail_reads || offset + length > size_ || offset % page_bytes != 0) {
+    if (failing || fail_reads || offset + length > size_ || offset % sim_page_bytes != 0) {
         return fail(Errc::io, "read of {} bytes at {} failed", length, offset);
     }
     return {};
@@ -135,8 +133,8 @@ Result<void> SimDevice::check_write(std::uint64_t offset, std::uint64_t length) 
     if (hung) {
         return fail(Errc::timeout, "the drive does not answer");
     }
-    if (failing || fail_writes || offset + length > size_ || offset % page_bytes != 0 ||
-        length % page_bytes != 0) {
+    if (failing || fail_writes || offset + length > size_ || offset % sim_page_bytes != 0 ||
+        length % sim_page_bytes != 0) {
         return fail(Errc::io, "write of {} bytes at {} failed", length, offset);
     }
     return {};
@@ -147,11 +145,11 @@ Result<Bytes> SimDevice::read(std::uint64_t offset, std::uint64_t length) {
         return tl::make_unexpected(good.error());
     }
     Bytes result(length);
-    const auto end = pages_.lower_bound((offset + length + page_bytes - 1) / page_bytes);
-    for (auto page = pages_.lower_bound(offset / page_bytes); page != end; ++page) {
-        const auto place = page->first * page_bytes - offset;
+    const auto end = pages_.lower_bound((offset + length + sim_page_bytes - 1) / sim_page_bytes);
+    for (auto page = pages_.lower_bound(offset / sim_page_bytes); page != end; ++page) {
+        const auto place = page->first * sim_page_bytes - offset;
         std::memcpy(result.data() + place, page->second->data(),
-                    std::min(page_bytes, length - place));
+                    std::min(sim_page_bytes, length - place));
     }
     return result;
 }
@@ -165,8 +163,8 @@ void SimDevice::store_page(std::uint64_t page, std::span<const std::byte> bytes)
 }
 
 void SimDevice::store(std::uint64_t offset, std::span<const std::byte> bytes) {
-    for (std::uint64_t done = 0; done < bytes.size(); done += page_bytes) {
-        store_page((offset + done) / page_bytes, bytes.subspan(done, page_bytes));
+    for (std::uint64_t done = 0; done < bytes.size(); done += sim_page_bytes) {
+        store_page((offset + done) / sim_page_bytes, bytes.subspan(done, sim_page_bytes));
     }
     if (file_.valid()) {
         // A file that cannot be written shows at the next start; the simulation goes on without.
@@ -176,8 +174,8 @@ void SimDevice::store(std::uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void SimDevice::erase(std::uint64_t offset, std::uint64_t length) {
-    pages_.erase(pages_.lower_bound(offset / page_bytes),
-                 pages_.lower_bound((offset + length) / page_bytes));
+    pages_.erase(pages_.lower_bound(offset / sim_page_bytes),
+                 pages_.lower_bound((offset + length) / sim_page_bytes));
     if (file_.valid()) {
         [[maybe_unused]] const auto ignored =
             fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -188,13 +186,13 @@ void SimDevice::erase(std::uint64_t offset, std::uint64_t length) {
 void SimDevice::set_pages(const Pages& pages) {
     if (!file_.valid()) {
         pages_ = pages;
-        pages_.erase(pages_.lower_bound(size_ / page_bytes), pages_.end());
+        pages_.erase(pages_.lower_bound(size_ / sim_page_bytes), pages_.end());
         return;
     }
     erase(0, size_);
     for (const auto& [page, content] : pages) {
-        if ((page + 1) * page_bytes <= size_) {
-            store(page * page_bytes, *content);
+        if ((page + 1) * sim_page_bytes <= size_) {
+            store(page * sim_page_bytes, *content);
         }
     }
 }
@@ -207,9 +205,9 @@ Result<void> SimDevice::write(std::uint64_t offset, std::span<const std::byte> b
         if (stop->has_done(0)) {
             store(offset, bytes);
         } else if (torn || stop->torn) {
-            const auto [first, count] = torn_part(bytes.size() / page_bytes, stop->seed);
-            store(offset + first * page_bytes,
-                  bytes.subspan(first * page_bytes, count * page_bytes));
+            const auto [first, count] = torn_part(bytes.size() / sim_page_bytes, stop->seed);
+            store(offset + first * sim_page_bytes,
+                  bytes.subspan(first * sim_page_bytes, count * sim_page_bytes));
         }
         throw Stopped();
     }
@@ -225,8 +223,8 @@ Result<void> SimDevice::zero(std::uint64_t offset, std::uint64_t length) {
         if (stop->has_done(0)) {
             erase(offset, length);
         } else if (torn || stop->torn) {
-            const auto [first, count] = torn_part(length / page_bytes, stop->seed);
-            erase(offset + first * page_bytes, count * page_bytes);
+            const auto [first, count] = torn_part(length / sim_page_bytes, stop->seed);
+            erase(offset + first * sim_page_bytes, count * sim_page_bytes);
         }
         throw Stopped();
     }
@@ -289,8 +287,8 @@ void StagedDevice::apply_torn(unsigned seed) {
         apply_part(writes_[i], 0, writes_[i].length);
     }
     const auto& cut = writes_[whole];
-    const auto [first, count] = torn_part(cut.length / page_bytes, seed);
-    apply_part(cut, first * page_bytes, count * page_bytes);
+    const auto [first, count] = torn_part(cut.length / sim_page_bytes, seed);
+    apply_part(cut, first * sim_page_bytes, count * sim_page_bytes);
 }
 
 void commit_staged(StepCounter& steps, const std::vector<std::unique_ptr<StagedDevice>>& devices,

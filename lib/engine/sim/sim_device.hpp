@@ -70,6 +70,7 @@ class StepCounter {
 };
 
 using SimPage = std::array<std::byte, 4096>;
+inline constexpr std::uint64_t sim_page_bytes = sizeof(SimPage);
 
 /// Keeps equal pages once: drives of a controller carry the same configuration. Shared by drives;
 /// one thread.

@@ -16,7 +16,6 @@ namespace perch {
 
 namespace {
 
-constexpr std::uint64_t page_bytes = sizeof(SimPage);
 /// Where what is not Perch's lies. Taking a drive clears it, as a new partition table clears what
 /// was in front.
 constexpr std::uint64_t content_offset = 64 * KiB;
@@ -37,11 +36,11 @@ struct TableCopies {
 };
 
 std::uint64_t backup_table_offset(const BlockDevice& device) {
-    return round_down(device.size(), page_bytes) - page_bytes;
+    return round_down(device.size(), sim_page_bytes) - sim_page_bytes;
 }
 
 Result<std::optional<PartitionLayout>> read_table(BlockDevice& device, std::uint64_t offset) {
-    return device.read(offset, page_bytes).map([](const Bytes& bytes) {
+    return device.read(offset, sim_page_bytes).map([](const Bytes& bytes) {
         const auto raw = load<RawTable>(bytes);
         return raw.magic == table_magic ? std::optional(PartitionLayout{raw.offset, raw.length})
                                         : std::nullopt;
@@ -59,7 +58,7 @@ Result<TableCopies> read_tables(BlockDevice& device) {
 
 Bytes encode_table(const PartitionLayout& partition) {
     const RawTable raw{table_magic, partition.offset, partition.length};
-    Bytes bytes(page_bytes);
+    Bytes bytes(sim_page_bytes);
     std::memcpy(bytes.data(), &raw, sizeof(raw));
     return bytes;
 }
@@ -76,12 +75,12 @@ Result<void> write_tables(SimDevice& device, const PartitionLayout& partition) {
 }
 
 std::string read_content(SimDevice& device) {
-    const auto bytes = device.read(content_offset, page_bytes);
+    const auto bytes = device.read(content_offset, sim_page_bytes);
     if (!bytes || std::memcmp(bytes->data(), content_magic.data(), content_magic.size()) != 0) {
         return "";
     }
     const auto* text = reinterpret_cast<const char*>(bytes->data()) + content_magic.size();
-    return {text, strnlen(text, page_bytes - content_magic.size())};
+    return {text, strnlen(text, sim_page_bytes - content_magic.size())};
 }
 
 /// Whether a configuration says that data of a VD is on the drive.
@@ -96,8 +95,8 @@ bool is_member(const Configuration& configuration, const Uuid& drive) {
 void add_pages(const SimDevice& device, std::uint64_t offset, std::uint64_t length,
                std::vector<std::shared_ptr<const SimPage>>& key) {
     const auto& pages = device.pages();
-    const auto end = pages.lower_bound((offset + length) / page_bytes);
-    for (auto page = pages.lower_bound(offset / page_bytes); page != end; ++page) {
+    const auto end = pages.lower_bound((offset + length) / sim_page_bytes);
+    for (auto page = pages.lower_bound(offset / sim_page_bytes); page != end; ++page) {
         key.push_back(page->second);
     }
     key.push_back(nullptr);  // what lies in one piece must not pass for the other's
@@ -209,7 +208,7 @@ SimDrive& SimDrives::add(int slot, std::uint64_t size, std::uint32_t block_bytes
     if (const auto* there = find(slot); there != nullptr && there->present) {
         throw std::invalid_argument(fmt::format("slot {} is taken", slot));
     }
-    auto& drive = make(slot, round_down(size, page_bytes), block_bytes,
+    auto& drive = make(slot, round_down(size, sim_page_bytes), block_bytes,
                        fmt::format("SIM{:04}", drives_.size()));
     name(drive);
     if (!directory_.empty()) {
@@ -291,21 +290,21 @@ SimDrive& SimDrives::insert_blank(int slot) {
 }
 
 void SimDrives::set_content(SimDrive& drive, const std::string& text) {
-    Bytes bytes(page_bytes);
+    Bytes bytes(sim_page_bytes);
     if (!text.empty()) {
         std::memcpy(bytes.data(), content_magic.data(), content_magic.size());
         std::memcpy(bytes.data() + content_magic.size(), text.data(),
-                    std::min(text.size(), page_bytes - content_magic.size()));
+                    std::min(text.size(), sim_page_bytes - content_magic.size()));
     }
     drive.device->store(content_offset, bytes);
 }
 
 void SimDrives::damage_table(SimDrive& drive, bool primary, bool backup) {
     if (primary) {
-        drive.device->erase(0, page_bytes);
+        drive.device->erase(0, sim_page_bytes);
     }
     if (backup) {
-        drive.device->erase(backup_table_offset(*drive.device), page_bytes);
+        drive.device->erase(backup_table_offset(*drive.device), sim_page_bytes);
     }
 }
 
@@ -330,7 +329,7 @@ void SimDrives::restore(const Saved& saved) {
 Result<std::optional<Configuration>> SimDrives::configuration_of(SimDevice& device,
                                                                  const PartitionLayout& partition) {
     constexpr std::size_t most_pages = 1024;
-    if (auto good = device.check_read(partition.offset, page_bytes); !good) {
+    if (auto good = device.check_read(partition.offset, sim_page_bytes); !good) {
         return tl::make_unexpected(good.error());
     }
     auto key = slot_pages(device, partition);
@@ -418,7 +417,7 @@ FoundDrive SimDrives::probe(SimDrive& drive) {
         add_pages(device, partition.offset, PERCH_EDGE_BYTES, key);
         add_pages(device, partition.offset + partition.length - PERCH_EDGE_BYTES, PERCH_EDGE_BYTES,
                   key);
-        add_pages(device, backup_table_offset(device), page_bytes, key);
+        add_pages(device, backup_table_offset(device), sim_page_bytes, key);
         return key;
     };
     if (const auto known = probes_.find(&drive); known != probes_.end()) {
@@ -538,7 +537,7 @@ Result<void> SimDrives::release(const DriveIdentity& drive) {
                 return done;
             }
         }
-        return device.zero(backup_table_offset(device), page_bytes).and_then([&] {
+        return device.zero(backup_table_offset(device), sim_page_bytes).and_then([&] {
             return device.zero(0, table_area);
         });
     });

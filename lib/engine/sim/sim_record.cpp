@@ -11,7 +11,7 @@ namespace perch {
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t record_page_bytes = 4096;
 
 /// struct dm_raid_superblock. All its fields lie at their natural places.
 struct RawSuperblock {
@@ -110,8 +110,8 @@ Bytes encode_sim_record(const SimRecord& record) {
     bitmap.sync_sectors = htole64(record.member_sectors);
     bitmap.chunk_bytes = htole32(region);
     bitmap.daemon_sleep = htole32(5);
-    std::memcpy(bytes.data() + page_bytes, &bitmap, sizeof(bitmap));
-    const auto bits = std::span(bytes).subspan(page_bytes + sizeof(bitmap));
+    std::memcpy(bytes.data() + record_page_bytes, &bitmap, sizeof(bitmap));
+    const auto bits = std::span(bytes).subspan(record_page_bytes + sizeof(bitmap));
     // md leaves the bits behind the last region set.
     const auto partial = regions / 8;
     if (partial < bits.size()) {
@@ -154,10 +154,10 @@ Result<std::optional<SimRecord>> decode_sim_record(std::span<const std::byte> by
     if (bytes.size() < sim_record_bytes) {
         return std::optional(record);
     }
-    const auto bitmap = load<RawBitmap>(bytes.subspan(page_bytes));
+    const auto bitmap = load<RawBitmap>(bytes.subspan(record_page_bytes));
     const auto region = le32toh(bitmap.chunk_bytes);
     if (le32toh(bitmap.magic) == bitmap_magic && region >= sector_bytes) {
-        const auto bits = bytes.subspan(page_bytes + sizeof(bitmap));
+        const auto bits = bytes.subspan(record_page_bytes + sizeof(bitmap));
         const auto regions = std::min<std::uint64_t>(
             region_count(le64toh(bitmap.sync_sectors), region), bits.size() * 8);
         for (std::uint64_t bit = 0; bit < regions && !record.dirty; ++bit) {

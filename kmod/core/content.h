@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a window's blocks hold: the host's data taken over, what was read, parity. See content.c.
+ *
+ * Blocks are numbered as in plan.h: data blocks, P, Q.
+ */
+#ifndef PERCH_CORE_CONTENT_H
+#define PERCH_CORE_CONTENT_H
+
+#include "core/window.h"
+
+/* How many blocks a window has, and the place in the span of each. */
+u32 content_blocks(const struct vd *vd);
+u32 content_place(const struct vd *vd, const struct window *window, u32 block);
+
+/* Where a sector of the window is in a block's buffer. */
+void *content_at(void *block, u32 sector);
+
+/* Marks what a piece covers, and takes over the data of a write. */
+void content_add_piece(struct vd *vd, struct window *window, struct piece *piece);
+/* Gives a read its data. */
+void content_copy_out(struct vd *vd, struct window *window, struct piece *piece);
+
+bool content_is_covered(const struct window *window, u32 data, u32 sector);
+/* Where a data block is covered: from the first sector to the last, which is the first that is not. */
+void content_covered_range(const struct window *window, u32 data, u32 *from, u32 *to);
+/* Whether that range has sectors that are not. */
+bool content_has_holes(const struct window *window, u32 data);
+
+/* What is to be written, from what is new and what was read; a check's finding. */
+void content_compute(struct vd *vd, struct window *window);
+
+#endif /* PERCH_CORE_CONTENT_H */

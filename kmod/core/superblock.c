@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Superblocks: see superblock.h. No state, no I/O, no locks.
+ *
+ * Every start, and every change of who is in sync, is an epoch: a number, a nonce, and the nonce of
+ * the epoch that it follows. metadata.c writes one to all members that are there, and uses what it
+ * says only after all of them have it. So at any cut the members that are in sync carry at most two
+ * epochs, one of which follows the other.
+ *
+ * Which one counts: the newest, unless a member that it calls in sync carries its parent. Then it
+ * was cut off; nobody has acted on it, and its parent counts, which that member carries. But a member
+ * of whose copies one is damaged may have had the newer epoch there, and may not: it is no witness.
+ * Taking the newer one is right either way: an epoch takes trust away from members that are gone, or
+ * gives it to one that was wholly rebuilt and flushed before the epoch was begun.
+ *
+ * Two histories: a member that the chosen epoch does not call in sync may be one that was dropped,
+ * or one that ran without the others. The latter says itself that others, which are in sync now, were
+ * not there. (An instance is fresh at each assignment: a member that was absent and came back is
+ * another one.) Numbers do not tell: either side may have counted further.
+ */
+#include "core/superblock.h"
+
+#define CRC_FIELD __builtin_offsetof(struct perch_superblock, crc32c)
+
+struct epoch superblock_epoch(const struct perch_superblock *superblock)
+{
+	struct epoch epoch;
+
+	epoch.number = le64_to_cpu(superblock->epoch_number);
+	memcpy(epoch.nonce, superblock->epoch_nonce, sizeof(epoch.nonce));
+	memcpy(epoch.parent, superblock->epoch_parent_nonce, sizeof(epoch.parent));
+	return epoch;
+}
+
+static bool valid(const struct perch_superblock *copy, const u8 vd_uuid[16], u32 row)
+{
+	return env_equal(copy->magic, PERCH_SUPERBLOCK_MAGIC, sizeof(copy->magic)) &&
+	       copy->crc32c == env_crc_without(copy, sizeof(*copy), CRC_FIELD) &&
+	       env_equal(copy->vd_uuid, vd_uuid, sizeof(copy->vd_uuid)) &&
+	       le32_to_cpu(copy->row) == row;
+}
+
+/* Whether this version can read and write it: one member for each row, no features. */
+static bool supported(const struct perch_superblock *copy, u32 members)
+{
+	u32 row;
+
+	if (le32_to_cpu(copy->version) != PERCH_SUPERBLOCK_VERSION ||
+	    copy->feature_incompat != 0 || copy->feature_ro_compat != 0 ||
+	    le32_to_cpu(copy->owner) != PERCH_OWNER_PERCH ||
+	    (le32_to_cpu(copy->flags) & PERCH_SUPERBLOCK_TOMBSTONE) ||
+	    le32_to_cpu(copy->members) != members || le32_to_cpu(copy->entries) != members)
+		return false;
+	for (row = 0; row < members; row++) {
+		if (le16_to_cpu(copy->member[row].row) != row)
+			return false;
+	}
+	return true;
+}
+
+static bool is_empty(const struct perch_superblock *copy)
+{
+	const u8 zeros[sizeof(copy->magic)] = { 0 };
+
+	return env_equal(copy->magic, zeros, sizeof(zeros));
+}
+
+struct superblock_copies superblock_pick(const struct perch_superblock *copy0,
+					 const struct perch_superblock *copy1,
+					 const u8 vd_uuid[16], u32 row, u32 members)
+{
+	const bool first = valid(copy0, vd_uuid, row);
+	const bool second = valid(copy1, vd_uuid, row);
+	const bool newer = second && (!first || le64_to_cpu(copy1->update_counter) >
+							le64_to_cpu(copy0->update_counter));
+	struct superblock_copies copies = { newer, false };
+
+	/* An older copy in the stead of one that is not understood is an older truth. */
+	if ((!first && !second) || !supported(newer ? copy1 : copy0, members))
+		copies.counts = -1;
+	copies.damaged = first != second && !is_empty(first ? copy1 : copy0);
+	return copies;
+}
+
+static bool same_epoch(const struct perch_superblock *a, const struct perch_superblock *b)
+{
+	return env_equal(a->epoch_nonce, b->epoch_nonce, sizeof(a->epoch_nonce));
+}
+
+/* Whether the epoch of `child` follows that of `parent` at once. */
+static bool follows(const struct perch_superblock *child, const struct perch_superblock *parent)
+{
+	return env_equal(child->epoch_parent_nonce, parent->epoch_nonce,
+			 sizeof(child->epoch_parent_nonce));
+}
+
+u8 superblock_state(const struct perch_superblock *superblock,
+		    const struct perch_superblock *member)
+{
+	const struct perch_member *entry = &superblock->member[le32_to_cpu(member->row)];
+
+	if (!env_equal(entry->instance, member->instance, sizeof(entry->instance)))
+		return PERCH_MEMBER_UNUSED;
+	return entry->state;
+}
+
+static bool never_part(const struct perch_superblock *superblock)
+{
+	return superblock->epoch_number == 0;
+}
+
+/* A member that shows that the chosen epoch was cut off: in sync by it, and it has not got it. */
+static bool shows_incomplete(const struct perch_superblock *chosen,
+			     const struct perch_superblock *member)
+{
+	return superblock_state(chosen, member) == PERCH_MEMBER_IN_SYNC &&
+	       !same_epoch(member, chosen) && !follows(member, chosen);
+}
+
+/* Whether a member that is not in sync ran on without one that is. */
+static bool ran_apart(const struct perch_superblock *chosen, const struct perch_superblock *member)
+{
+	const u32 members = le32_to_cpu(chosen->members);
+	u32 row;
+
+	for (row = 0; row < members; row++) {
+		const struct perch_member *here = &chosen->member[row];
+		const struct perch_member *there = &member->member[row];
+
+		if (here->state == PERCH_MEMBER_IN_SYNC &&
+		    (there->state == PERCH_MEMBER_ABSENT || there->state == PERCH_MEMBER_FAILED) &&
+		    env_equal(here->instance, there->instance, sizeof(here->instance)))
+			return true;
+	}
+	return false;
+}
+
+enum superblock_choice superblock_choose(const struct perch_superblock *const *found,
+					 const bool *damaged, u32 members, u32 *chosen)
+{
+	const struct perch_superblock *best = NULL;
+	u32 row, fallbacks = 0;
+
+	for (row = 0; row < members; row++) {
+		if (!found[row] || never_part(found[row]) ||
+		    (best && le64_to_cpu(found[row]->epoch_number) <= le64_to_cpu(best->epoch_number)))
+			continue;
+		best = found[row];
+		*chosen = row;
+	}
+	if (!best)
+		return SUPERBLOCK_NONE;
+	for (row = 0; row < members; row++) {
+		if (!found[row] || never_part(found[row]) || damaged[row] ||
+		    !shows_incomplete(best, found[row]))
+			continue;
+		if (!follows(best, found[row]) || ++fallbacks > 1)
+			return SUPERBLOCK_TWO_HISTORIES;
+		best = found[row];
+		*chosen = row;
+		row = (u32)-1; /* all are looked at once more */
+	}
+	for (row = 0; row < members; row++) {
+		if (found[row] && !never_part(found[row]) &&
+		    superblock_state(best, found[row]) != PERCH_MEMBER_IN_SYNC &&
+		    superblock_state(best, found[row]) != PERCH_MEMBER_UNUSED &&
+		    ran_apart(best, found[row]))
+			return SUPERBLOCK_TWO_HISTORIES;
+	}
+	return SUPERBLOCK_CHOSEN;
+}
+
+bool superblock_clean(const struct perch_superblock *const *found, u32 members, u32 chosen)
+{
+	u32 row;
+
+	for (row = 0; row < members; row++) {
+		/* What follows it was cut off before anything was written to data. */
+		if (found[row] && same_epoch(found[row], found[chosen]) &&
+		    superblock_state(found[chosen], found[row]) == PERCH_MEMBER_IN_SYNC &&
+		    !(le32_to_cpu(found[row]->flags) & PERCH_SUPERBLOCK_CLEAN))
+			return false;
+	}
+	return true;
+}
+
+void superblock_seal(struct perch_superblock *superblock, u64 update_counter)
+{
+	superblock->update_counter = cpu_to_le64(update_counter);
+	superblock->crc32c = env_crc_without(superblock, sizeof(*superblock), CRC_FIELD);
+}
