@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the tests: tests/run [lint|unit|fuzz|sim|clients|qemu|bench]... [NAME]...
+"""Runs the tests: tests/run [--full] [lint|unit|fuzz|sim|clients|qemu|bench]... [NAME]...
 
 Without a tier all of them but bench, which measures (release build, a quiet machine). NAME restricts to tests whose
-name contains it. Installs what is missing (apt), builds, and prints a line with its seconds for each test, then
+name contains it. --full adds an hour of simulation with fresh seeds. Installs what is missing (apt), builds, and prints a line with its seconds for each test, then
 `N passed, M failed`. A skipped test counts as failed.
 Exit status 0 only if something ran and nothing failed.
 """
@@ -34,7 +34,8 @@ SHARE_MINUTES = {"lint": 6, "unit": 8, "fuzz": 3, "sim": 5, "clients": 5, "qemu"
 class Totals:
     """Counts over all tiers."""
 
-    def __init__(self):
+    def __init__(self, full: bool = False):
+        self.full = full
         self.passed = 0
         self.failed: list[str] = []
 
@@ -142,6 +143,8 @@ def sim(totals: Totals, tier: str, names: list[str]) -> None:
     ctest(totals, tier, names)
     if not names or any(word in "mutations" for word in names):
         step(totals, tier, "mutations", ["tests/sim/mutate", "build/dev"], True)
+    if totals.full and (not names or any(word in "fresh seeds" for word in names)):
+        step(totals, tier, "an hour of fresh seeds", ["tests/sim/long", "build/dev", "3600"], True)
 
 
 QEMU_FILES = ["test_levels", "test_boot", "test_story", "test_killed", "test_hotplug", "test_unclean"]
@@ -216,8 +219,11 @@ def main(arguments: list[str]) -> int:
     if any(word in ("-h", "--help") for word in arguments):
         print(__doc__)
         return 0
-    if any(word.startswith("-") for word in arguments):
-        print(f"tests/run: there is no option {arguments[0]}; see tests/run --help", file=sys.stderr)
+    full = "--full" in arguments
+    arguments = [word for word in arguments if word != "--full"]
+    unknown = [word for word in arguments if word.startswith("-")]
+    if unknown:
+        print(f"tests/run: there is no option {unknown[0]}; see tests/run --help", file=sys.stderr)
         return 2
     tiers = [word for word in arguments if word in TIERS + ON_DEMAND] or TIERS
     names = [word for word in arguments if word not in TIERS + ON_DEMAND]
@@ -227,12 +233,12 @@ def main(arguments: list[str]) -> int:
     except debs.PackageError as error:
         print(f"tests/run: {error}", file=sys.stderr)
         return 1
-    totals = Totals()
+    totals = Totals(full)
     for tier in tiers:
         begun = time.monotonic()
         RUNNERS[tier](totals, tier, names)
         minutes = (time.monotonic() - begun) / 60
-        if not names and minutes > SHARE_MINUTES.get(tier, minutes):
+        if not names and not full and minutes > SHARE_MINUTES.get(tier, minutes):
             totals.add(tier, f"took {minutes:.1f} minutes, its share is {SHARE_MINUTES[tier]}", False, minutes * 60)
     for failure in totals.failed:
         print(f"failed: {failure}")

@@ -27,6 +27,16 @@ u32 content_blocks(const struct vd *vd)
 	return vd->geometry.data + vd->geometry.parities;
 }
 
+u32 content_data(const struct vd *vd)
+{
+	return (1U << vd->geometry.data) - 1;
+}
+
+u32 content_parity(const struct vd *vd)
+{
+	return ((1U << vd->geometry.parities) - 1) << vd->geometry.data;
+}
+
 void *content_at(void *block, u32 sector)
 {
 	return (u8 *)block + (size_t)sector * SECTOR_BYTES;
@@ -46,6 +56,14 @@ u32 content_place(const struct vd *vd, const struct window *window, u32 block)
 	return member - window->span * geometry->per_span;
 }
 
+u64 content_sector(const struct vd *vd, const struct window *window, u32 data)
+{
+	const struct geometry *geometry = &vd->geometry;
+	const u64 strip = (window->row * geometry->spans + window->span) * geometry->data + data;
+
+	return strip * geometry->strip + (u64)window->number * geometry->window;
+}
+
 /*
  * Which sectors of a data block a piece covers: [*from, *to) of the window. Also where the first of
  * them is in the request, in bytes. False: none.
@@ -55,8 +73,7 @@ static bool overlap(const struct vd *vd, const struct window *window, const stru
 {
 	const struct geometry *geometry = &vd->geometry;
 	const struct request *request = piece->request;
-	const u64 strip = (window->row * geometry->spans + window->span) * geometry->data + data;
-	const u64 begin = strip * geometry->strip + (u64)window->number * geometry->window;
+	const u64 begin = content_sector(vd, window, data);
 	const u64 first = request->sector > begin ? request->sector : begin;
 	const u64 request_end = request->sector + request->sectors;
 	const u64 end = begin + geometry->window < request_end ? begin + geometry->window :
@@ -79,8 +96,8 @@ void content_add_piece(struct vd *vd, struct window *window, struct piece *piece
 			continue;
 		for (sector = from; sector < to; sector++)
 			window->covered[data][sector / 64] |= (u64)1 << (sector % 64);
-		window->first = from < window->first ? from : window->first;
-		window->last = to > window->last ? to : window->last;
+		window->from = from < window->from ? from : window->from;
+		window->to = to > window->to ? to : window->to;
 		if (window->kind == REQUEST_WRITE)
 			vd->env->copy(vd->env, piece->request, offset,
 				      content_at(window->block[content_place(vd, window, data)], from),
@@ -221,15 +238,33 @@ static bool restores(const struct window *window)
 	return window->kind == REQUEST_REBUILD || window->kind == REQUEST_REPAIR;
 }
 
+/* What is lost for good, and not written by the host, is zeros from now on. */
+static void zero_lost(const struct vd *vd, struct window *window)
+{
+	const size_t bytes = (size_t)(window->last - window->first) * SECTOR_BYTES;
+	u32 block;
+
+	for (block = 0; block < vd->geometry.data; block++) {
+		const u32 place = content_place(vd, window, block);
+
+		if (!(window->zeroed >> block & 1))
+			continue;
+		memset(content_at(window->old[place], window->first), 0, bytes);
+		if (!(window->coverage.part >> block & 1))
+			memset(content_at(window->block[place], window->first), 0, bytes);
+	}
+}
+
 void content_compute(struct vd *vd, struct window *window)
 {
 	const struct plan_window *coverage = &window->coverage;
-	const u32 all = (1U << vd->geometry.data) - 1;
+	const u32 all = content_data(vd);
 	const u32 covered = coverage->whole | coverage->part;
 	const u32 parity = window->plan.write & ~all;
 	const size_t bytes = (size_t)(window->last - window->first) * SECTOR_BYTES;
 	u32 block;
 
+	zero_lost(vd, window);
 	if (window->plan.form == PLAN_RECOVER) {
 		const struct parity_row row = parity_row(vd, window, 0);
 
@@ -255,14 +290,64 @@ void content_compute(struct vd *vd, struct window *window)
 	}
 }
 
-void content_copy_out(struct vd *vd, struct window *window, struct piece *piece)
+/* Whether a read of these sectors of a block cannot be answered. */
+static bool is_undefined(const struct window *window, u32 data, u32 from, u32 to)
+{
+	const u32 part = 1U << from / WINDOW_FINE;
+	const u32 parts_after = 1U << (to + WINDOW_FINE - 1) / WINDOW_FINE;
+
+	return window->undefined[data] & (parts_after - part);
+}
+
+int content_copy_out(struct vd *vd, struct window *window, struct piece *piece)
 {
 	u32 data, from, to, offset;
 
+	for (data = 0; data < vd->geometry.data; data++) {
+		if (overlap(vd, window, piece, data, &from, &to, &offset) &&
+		    (is_undefined(window, data, from, to) ||
+		     bad_ranges_overlap(&vd->bad, content_sector(vd, window, data) + from, to - from)))
+			return -EIO;
+	}
 	for (data = 0; data < vd->geometry.data; data++) {
 		if (overlap(vd, window, piece, data, &from, &to, &offset))
 			vd->env->copy(vd->env, piece->request, offset,
 				      content_at(window->old[content_place(vd, window, data)], from),
 				      (to - from) * SECTOR_BYTES);
 	}
+	return 0;
+}
+
+bool content_is_listed(struct vd *vd, const struct window *window)
+{
+	const struct piece *piece;
+	u32 data, from, to, offset;
+
+	if (window->kind != REQUEST_WRITE || env_load(&vd->bad.count) == 0)
+		return false;
+	for (piece = window->active; piece; piece = piece->next) {
+		for (data = 0; data < vd->geometry.data; data++) {
+			if (overlap(vd, window, piece, data, &from, &to, &offset) &&
+			    bad_ranges_overlap(&vd->bad, content_sector(vd, window, data) + from,
+					       to - from))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool content_unlist(struct vd *vd, const struct window *window)
+{
+	const struct piece *piece;
+	u32 data, from, to, offset;
+
+	for (piece = window->active; piece; piece = piece->next) {
+		for (data = 0; data < vd->geometry.data; data++) {
+			if (overlap(vd, window, piece, data, &from, &to, &offset) &&
+			    !bad_ranges_remove(&vd->bad, content_sector(vd, window, data) + from,
+					       to - from))
+				return false;
+		}
+	}
+	return true;
 }

@@ -13,13 +13,24 @@
 u32 content_blocks(const struct vd *vd);
 u32 content_place(const struct vd *vd, const struct window *window, u32 block);
 
+/* Masks of all of them. */
+u32 content_data(const struct vd *vd);
+u32 content_parity(const struct vd *vd);
+
+/* The VD's sector where a data block begins. */
+u64 content_sector(const struct vd *vd, const struct window *window, u32 data);
+
 /* Where a sector of the window is in a block's buffer. */
 void *content_at(void *block, u32 sector);
 
 /* Marks what a piece covers, and takes over the data of a write. */
 void content_add_piece(struct vd *vd, struct window *window, struct piece *piece);
-/* Gives a read its data. */
-void content_copy_out(struct vd *vd, struct window *window, struct piece *piece);
+/* Gives a read its data: 0, or -EIO if some of it is lost. */
+int content_copy_out(struct vd *vd, struct window *window, struct piece *piece);
+
+/* Whether some of what a write covers is listed as lost; and takes it off the list, if there is room. */
+bool content_is_listed(struct vd *vd, const struct window *window);
+bool content_unlist(struct vd *vd, const struct window *window);
 
 bool content_is_covered(const struct window *window, u32 data, u32 sector);
 /* Where a data block is covered: from the first sector to the last, which is the first that is not. */

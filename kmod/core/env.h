@@ -84,6 +84,7 @@ typedef uint64_t u64;
 
 #define EIO 5
 #define EINVAL 22
+#define ENODATA 61
 
 #define core_assert(condition) \
 	do { \

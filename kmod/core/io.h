@@ -23,6 +23,7 @@ enum io_area {
 	IO_DATA,	/* the member's data extent */
 	IO_DIRTY_MAP,	/* its dirty map extent */
 	IO_SUPERBLOCK,	/* its superblock extent */
+	IO_BAD_RANGES,	/* its bad ranges extent */
 };
 
 /* One command to one member. */
@@ -34,7 +35,8 @@ struct io {
 	u64 sector;	/* of the area */
 	u32 sectors;
 	void *buffer;
-	int error;	/* how it ended */
+	/* How it ended. -ENODATA: the medium could not be read, and will not be next time either. */
+	int error;
 	bool again;	/* it has failed once, and was submitted once more */
 	/* Of whoever issued it. */
 	void *owner;

@@ -178,11 +178,17 @@ static void prepare(struct vd *vd, u32 member)
 		io->kind = IO_FLUSH;
 		io->fua = false;
 		break;
+	case METADATA_BAD_RANGES:
+		io->area = IO_BAD_RANGES;
+		io->sector = bad_ranges_sector(&vd->bad, member);
+		io->sectors = PAGE_SECTORS;
+		io->buffer = &metadata->bad_page;
+		break;
 	default:
 		io->area = IO_DIRTY_MAP;
 		io->sector = (u64)vd->map.writing_page * PAGE_SECTORS;
 		io->sectors = PAGE_SECTORS;
-		io->buffer = &metadata->page;
+		io->buffer = &metadata->map_page;
 	}
 }
 
@@ -233,6 +239,8 @@ static bool count_ended(struct vd *vd)
 		} else if (io->area == IO_SUPERBLOCK && io->kind == IO_WRITE) {
 			vd->member[io->member].copy = !vd->member[io->member].copy;
 			vd->member[io->member].update_counter++;
+		} else if (io->area == IO_BAD_RANGES && io->kind == IO_WRITE) {
+			bad_ranges_put(&vd->bad, io->member);
 		}
 	}
 	return any && metadata->ios_left == 0;
@@ -324,7 +332,7 @@ static void record_rebuilt(struct vd *vd)
 {
 	struct metadata *metadata = &vd->metadata;
 	const u64 rebuilt = metadata->flush_rebuilt;
-	const bool whole = rebuilt == vd->geometry.member_sectors && dirty_map_is_written(&vd->map);
+	const bool whole = vd_is_rebuilt(vd, rebuilt);
 	u32 member;
 
 	for (member = 0; member < vd->geometry.members; member++) {
@@ -359,7 +367,7 @@ static void end_flush(struct vd *vd)
 		record_rebuilt(vd);
 	}
 	if (metadata->work == METADATA_IDLE && metadata->flush_clears && vd_is_optimal(vd) &&
-	    dirty_map_next_clear(&vd->map, &metadata->page))
+	    dirty_map_next_clear(&vd->map, &metadata->map_page))
 		begin(vd, METADATA_CLEARING_BITS);
 }
 
@@ -408,6 +416,9 @@ static void end_work(struct vd *vd)
 	case METADATA_FLUSHING:
 		end_flush(vd);
 		break;
+	case METADATA_BAD_RANGES:
+		resume(vd, bad_ranges_written(&vd->bad));
+		break;
 	default:
 		metadata->flush_first = true;
 		resume(vd, dirty_map_written(&vd->map));
@@ -434,6 +445,7 @@ static void give_up(struct vd *vd)
 	complete_flushes(vd, flushes, -EIO);
 	resume(vd, windows);
 	resume(vd, dirty_map_take_waiters(&vd->map));
+	resume(vd, bad_ranges_take_waiters(&vd->bad));
 	if (stop)
 		vd->env->complete(vd->env, stop, -EIO);
 }
@@ -477,12 +489,16 @@ static void begin_next(struct vd *vd)
 		begin_held(vd);
 		return;
 	}
-	/* Pages and flushes take turns, so that neither waits for all of the others. */
+	if (bad_ranges_next(&vd->bad, &metadata->bad_page)) {
+		begin(vd, METADATA_BAD_RANGES);
+		return;
+	}
+	/* Pages of the map and flushes take turns, so that neither waits for all of the others. */
 	if (metadata->flush_first)
 		begin_flush(vd);
 	if (metadata->work != METADATA_IDLE)
 		return;
-	if (dirty_map_next_set(&vd->map, &metadata->page))
+	if (dirty_map_next_set(&vd->map, &metadata->map_page))
 		begin(vd, METADATA_SETTING_BITS);
 	else
 		begin_flush(vd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a VD writes on its members beside the host's data, and when: superblocks, pages of the dirty
- * map, flushes. One of these at a time, to all members that are there. See metadata.c.
+ * map and of bad ranges, flushes. One of these at a time, to all members that are there. See metadata.c.
  */
 #ifndef PERCH_CORE_METADATA_H
 #define PERCH_CORE_METADATA_H
@@ -19,6 +19,7 @@ enum metadata_work {
 	METADATA_EPOCH,
 	METADATA_SETTING_BITS,	/* a page of the dirty map */
 	METADATA_CLEARING_BITS,	/* the same */
+	METADATA_BAD_RANGES,	/* a page of them */
 	METADATA_FLUSHING,	/* for the host, before bits are cleared, before a cursor or a clean mark */
 };
 
@@ -43,7 +44,8 @@ struct metadata {
 	u32 ios_left;
 	struct io ios[GEOMETRY_MAX_MEMBERS];
 	u8 planned[GEOMETRY_MAX_MEMBERS]; /* states, as epoch_next says */
-	struct perch_map_page page;
+	struct perch_map_page map_page;
+	struct perch_bad_page bad_page;
 
 	bool tick_due;			/* idle regions are to be looked for */
 	bool flush_first;		/* a page was written: now it is the flushes' turn */

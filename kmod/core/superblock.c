@@ -7,11 +7,14 @@
  * says only after all of them have it. So at any cut the members that are in sync carry at most two
  * epochs, one of which follows the other.
  *
- * Which one counts: the newest, unless a member that it calls in sync carries its parent. Then it
- * was cut off; nobody has acted on it, and its parent counts, which that member carries. But a member
- * of whose copies one is damaged may have had the newer epoch there, and may not: it is no witness.
- * Taking the newer one is right either way: an epoch takes trust away from members that are gone, or
- * gives it to one that was wholly rebuilt and flushed before the epoch was begun.
+ * Which one counts: the newest that was not cut off. An epoch was, if a member that it calls in sync
+ * carries neither it nor the one after it: that member never had it, so nobody has acted on it. It
+ * may carry the epoch before; or another one that followed that, when the machine started again
+ * without those that had the one that was cut off.
+ *
+ * But a member of whose copies one is damaged, and that carries the epoch before, may have had it
+ * there: it is no witness. Taking the newer one is right either way: an epoch takes trust away from
+ * members that are gone, or gives it to one that was wholly rebuilt and flushed before it was begun.
  *
  * Two histories: a member that the chosen epoch does not call in sync may be one that was dropped,
  * or one that ran without the others. The latter says itself that others, which are in sync now, were
@@ -109,12 +112,29 @@ static bool never_part(const struct perch_superblock *superblock)
 	return superblock->epoch_number == 0;
 }
 
-/* A member that shows that the chosen epoch was cut off: in sync by it, and it has not got it. */
-static bool shows_incomplete(const struct perch_superblock *chosen,
-			     const struct perch_superblock *member)
+/* Whether `member` shows that an epoch was cut off: in sync by it, and it never had it. */
+static bool shows_incomplete(const struct perch_superblock *epoch,
+			     const struct perch_superblock *member, bool damaged)
 {
-	return superblock_state(chosen, member) == PERCH_MEMBER_IN_SYNC &&
-	       !same_epoch(member, chosen) && !follows(member, chosen);
+	if (superblock_state(epoch, member) != PERCH_MEMBER_IN_SYNC || same_epoch(member, epoch) ||
+	    follows(member, epoch))
+		return false;
+	return !(damaged && follows(epoch, member));
+}
+
+/* Whether an epoch was cut off, as far as those show that are there. */
+static bool incomplete(const struct perch_superblock *epoch,
+		       const struct perch_superblock *const *found, const bool *damaged,
+		       u32 members)
+{
+	u32 row;
+
+	for (row = 0; row < members; row++) {
+		if (found[row] && !never_part(found[row]) &&
+		    shows_incomplete(epoch, found[row], damaged[row]))
+			return true;
+	}
+	return false;
 }
 
 /* Whether a member that is not in sync ran on without one that is. */
@@ -139,32 +159,27 @@ enum superblock_choice superblock_choose(const struct perch_superblock *const *f
 					 const bool *damaged, u32 members, u32 *chosen)
 {
 	const struct perch_superblock *best = NULL;
-	u32 row, fallbacks = 0;
+	bool any = false;
+	u32 row;
 
 	for (row = 0; row < members; row++) {
-		if (!found[row] || never_part(found[row]) ||
-		    (best && le64_to_cpu(found[row]->epoch_number) <= le64_to_cpu(best->epoch_number)))
+		if (!found[row] || never_part(found[row]))
+			continue;
+		any = true;
+		if ((best && le64_to_cpu(found[row]->epoch_number) <= le64_to_cpu(best->epoch_number)) ||
+		    incomplete(found[row], found, damaged, members))
 			continue;
 		best = found[row];
 		*chosen = row;
 	}
 	if (!best)
-		return SUPERBLOCK_NONE;
-	for (row = 0; row < members; row++) {
-		if (!found[row] || never_part(found[row]) || damaged[row] ||
-		    !shows_incomplete(best, found[row]))
-			continue;
-		if (!follows(best, found[row]) || ++fallbacks > 1)
-			return SUPERBLOCK_TWO_HISTORIES;
-		best = found[row];
-		*chosen = row;
-		row = (u32)-1; /* all are looked at once more */
-	}
+		return any ? SUPERBLOCK_TWO_HISTORIES : SUPERBLOCK_NONE;
 	for (row = 0; row < members; row++) {
 		if (found[row] && !never_part(found[row]) &&
 		    superblock_state(best, found[row]) != PERCH_MEMBER_IN_SYNC &&
 		    superblock_state(best, found[row]) != PERCH_MEMBER_UNUSED &&
-		    ran_apart(best, found[row]))
+		    ran_apart(best, found[row]) &&
+		    !incomplete(found[row], found, damaged, members))
 			return SUPERBLOCK_TWO_HISTORIES;
 	}
 	return SUPERBLOCK_CHOSEN;

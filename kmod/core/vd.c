@@ -202,11 +202,14 @@ bool vd_can_use(const struct vd *vd, u32 member, u64 sector)
 	       task_has_rebuilt(&vd->task, task_place(window, vd->geometry.spans, span));
 }
 
-bool vd_reads_directly(const struct vd *vd, u64 sector, u32 sectors)
+bool vd_reads_directly(struct vd *vd, u64 sector, u32 sectors, u64 *ticket)
 {
 	const u64 end = sector + sectors;
 	const u32 step = vd->geometry.window;
 
+	*ticket = env_load(&vd->bad.added);
+	if (bad_ranges_overlap(&vd->bad, sector, sectors))
+		return false;
 	while (sector < end) {
 		const struct geometry_place place = geometry_map(&vd->geometry, sector);
 
@@ -215,6 +218,11 @@ bool vd_reads_directly(const struct vd *vd, u64 sector, u32 sectors)
 		sector = (sector | (step - 1)) + 1;
 	}
 	return true;
+}
+
+bool vd_read_stands(const struct vd *vd, u64 ticket)
+{
+	return env_load(&vd->bad.added) == ticket;
 }
 
 /* Whether a request covers anything of a window of its row. */
@@ -373,9 +381,15 @@ bool vd_is_stopping(const struct vd *vd)
 	return env_load(&vd->stopping);
 }
 
+bool vd_is_rebuilt(struct vd *vd, u64 sectors)
+{
+	return sectors == vd->geometry.member_sectors && dirty_map_is_written(&vd->map) &&
+	       bad_ranges_is_written(&vd->bad);
+}
+
 bool vd_rebuilt_further(struct vd *vd, u64 sectors)
 {
-	const bool whole = sectors == vd->geometry.member_sectors && dirty_map_is_written(&vd->map);
+	const bool whole = vd_is_rebuilt(vd, sectors);
 	u32 member;
 
 	for (member = 0; member < vd->geometry.members; member++) {

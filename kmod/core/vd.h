@@ -12,13 +12,14 @@
  *	a member's state	stored by metadata.c after the epoch that says so is durable; loaded
  *	broken, stopping	only ever become true; loaded
  *	what is rebuilt		task.h: exact for a window's own lane
- *	dirty map		its own lock
+ *	dirty map, bad ranges	their own locks
  *	a request's `left`	atomic; `error` only ever becomes -EIO
  *	lists			of a lane, metadata, tasks: their own locks
  */
 #ifndef PERCH_CORE_VD_H
 #define PERCH_CORE_VD_H
 
+#include "core/bad_ranges.h"
 #include "core/dirty_map.h"
 #include "core/lane.h"
 #include "core/member.h"
@@ -35,6 +36,7 @@ struct vd {
 	bool damaged[GEOMETRY_MAX_MEMBERS];	/* one copy of its superblock */
 	const struct perch_superblock *found[GEOMETRY_MAX_MEMBERS]; /* while it starts */
 	struct dirty_map map;
+	struct bad_ranges bad;
 	struct lane *lane;
 	u32 lanes;
 	bool broken;	/* more members are lost than the level survives: nothing is written any more */
@@ -47,11 +49,13 @@ struct vd {
 /*
  * How a VD starts; everything it needs is allocated by the shell.
  *
- * 1. geometry_init(), and a buffer for each member's superblock in vd->superblock; dirty_map_init().
+ * 1. geometry_init(), and a buffer for each member's superblock in vd->superblock; dirty_map_init(),
+ *    bad_ranges_init().
  * 2. vd_init().
  * 3. vd_found() for each member that can be read, with both copies of its superblock.
  * 4. vd_choose(): who is in sync, and who is to be rebuilt.
- * 5. dirty_map_load() for each page of each member that vd_is_in_sync(), with vd->clean.
+ * 5. dirty_map_load() for each page of each member that vd_is_in_sync(), with vd->clean; and
+ *    bad_ranges_load(). If bad_ranges_loaded() is false: it does not start.
  * 6. vd_start(). Then I/O may begin. The first thing written is an epoch.
  */
 void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes);
@@ -79,9 +83,12 @@ static inline u32 vd_row_sectors(const struct vd *vd)
 
 /*
  * Whether a read can go to the members directly, by geometry_map(), a strip at a time. If not, or if
- * one of these reads fails, it is to be submitted: a lost member's content is computed.
+ * one of these reads fails, or if what they gave does not stand, it is to be submitted: a lost member's
+ * content is computed. `ticket` is for vd_read_stands().
  */
-bool vd_reads_directly(const struct vd *vd, u64 sector, u32 sectors);
+bool vd_reads_directly(struct vd *vd, u64 sector, u32 sectors, u64 *ticket);
+/* When they have ended: they were not overtaken by zeros in the place of what was lost for good. */
+bool vd_read_stands(const struct vd *vd, u64 ticket);
 
 /*
  * Begins a request. A write is complete when its data and its parity are on the members, and with
@@ -113,6 +120,8 @@ bool vd_is_broken(const struct vd *vd);
 /* Whether a member holds what it should at a sector of its data, in a window whose lane asks. */
 bool vd_can_use(const struct vd *vd, u32 member, u64 sector);
 bool vd_is_stopping(const struct vd *vd);
+/* Whether a member that is rebuilt up to there has everything. */
+bool vd_is_rebuilt(struct vd *vd, u64 sectors);
 /* Whether some member that is rebuilt up to there is not yet recorded so. */
 bool vd_rebuilt_further(struct vd *vd, u64 sectors);
 void vd_put_piece(struct vd *vd, struct piece *piece);

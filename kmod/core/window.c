@@ -5,12 +5,17 @@
  * is next: that turns small sequential writes into full rows.
  *
  *	MARKING ──► READING ──► WRITING ──► (end)
- *	               ▲  │         │
- *	               └──┘         └──► DROPPING ──► (end)
+ *	               ▲  │         ├──► DROPPING ──► (end)
+ *	       LISTING ┴──┘         └──► UNLISTING ──► (end)
  *
  * A block that cannot be read is "unreadable" for this operation, which is planned once more without
- * it; when the operation has ended, another one (REQUEST_REPAIR) writes what it should hold. A write
- * that fails, twice, costs its member: the operation ends when that member is out.
+ * it; when the operation has ended, another one (REQUEST_REPAIR) writes what it should hold. If the
+ * redundancy is not enough for that, the operation is done once more in small parts: unreadable
+ * sectors of several members seldom lie at the same place. Where they do, the data is lost for good:
+ * it is listed (bad_ranges.c), and becomes zeros with parity that matches. So a rebuild comes to its
+ * end, and so does the host when it writes there again.
+ *
+ * A write that fails, twice, costs its member: the operation ends when that member is out.
  *
  * Invariants:
  *  (a) A window has one operation at a time. So parity is computed from a content that nobody
@@ -23,7 +28,10 @@
  *      fails on a member is not answered before the survivors' superblocks call that member out
  *      (metadata.c, b). It is whole then: parity was computed from all its blocks, and no more are
  *      lost than the level survives.
- *  (e) A member that is being rebuilt is used in this window from the moment the window was rebuilt,
+ *  (e) Zeros are not written in the place of what is lost for good, nor parity that counts on them,
+ *      before that is listed on all members. A write to such sectors is FUA, and answered when they
+ *      are off the list (bad_ranges.c, a).
+ *  (f) A member that is being rebuilt is used in this window from the moment the window was rebuilt,
  *      and not before (task.c, a).
  *
  * Crash argument (consistency "resync"): a cut keeps any sectors of the operation's writes. A data
@@ -39,145 +47,16 @@
 
 #include "core/content.h"
 #include "core/vd.h"
+#include "core/window_plan.h"
 
-/* Where the window begins on its members. */
-static u64 member_sector(const struct vd *vd, const struct window *window)
+u64 window_sector(const struct vd *vd, const struct window *window)
 {
 	return window->row * vd->geometry.strip + (u64)window->number * vd->geometry.window;
 }
 
 u64 window_region(const struct vd *vd, const struct window *window)
 {
-	return dirty_map_region(&vd->map, member_sector(vd, window));
-}
-
-static u32 member_of(const struct vd *vd, const struct window *window, u32 block)
-{
-	return window->span * vd->geometry.per_span + content_place(vd, window, block);
-}
-
-static u32 all_data(const struct vd *vd)
-{
-	return (1U << vd->geometry.data) - 1;
-}
-
-static u32 all_parity(const struct vd *vd)
-{
-	return ((1U << vd->geometry.parities) - 1) << vd->geometry.data;
-}
-
-/* --- planning */
-
-/* Sorts the data blocks into those covered whole and in part. */
-static void sum_up(struct vd *vd, struct window *window)
-{
-	struct plan_window *coverage = &window->coverage;
-	u32 block, sector;
-
-	memset(coverage, 0, sizeof(*coverage));
-	coverage->data = vd->geometry.data;
-	coverage->parities = vd->geometry.parities;
-	for (block = 0; block < vd->geometry.data; block++) {
-		u32 count = 0;
-
-		for (sector = window->first; sector < window->last; sector++)
-			count += content_is_covered(window, block, sector);
-		if (count == window->last - window->first)
-			coverage->whole |= 1U << block;
-		else if (count > 0)
-			coverage->part |= 1U << block;
-	}
-}
-
-/* Which blocks cannot be used now, and whether parity can be trusted. */
-static void look_at_members(struct vd *vd, struct window *window)
-{
-	struct plan_window *coverage = &window->coverage;
-	u32 block;
-
-	coverage->lost = 0;
-	for (block = 0; block < content_blocks(vd); block++) {
-		if (!vd_can_use(vd, member_of(vd, window, block), member_sector(vd, window)))
-			coverage->lost |= 1U << block;
-	}
-	coverage->unreadable &= ~coverage->lost;
-	coverage->parity_good = dirty_map_parity_good(&vd->map, window->region);
-}
-
-static bool plan_host_write(struct vd *vd, struct window *window)
-{
-	const struct plan_window *coverage = &window->coverage;
-	u32 block;
-
-	/* It could be written, but not read. */
-	if (!coverage->parity_good && ((coverage->whole | coverage->part) & coverage->lost))
-		return false;
-	window->plan = plan_write(coverage);
-	for (block = 0; block < vd->geometry.data; block++) {
-		/* A member is written in one piece, which has to be known all over. */
-		if (window->plan.form == PLAN_DATA_ONLY && (coverage->part >> block & 1) &&
-		    !(coverage->lost >> block & 1) && content_has_holes(window, block))
-			window->plan.read |= 1U << block;
-	}
-	return window->plan.form != PLAN_UNDEFINED;
-}
-
-/* The blocks of members that are being rebuilt, and are not yet in this window. */
-static u32 blocks_to_rebuild(const struct vd *vd, const struct window *window)
-{
-	u32 block, targets = 0;
-
-	for (block = 0; block < content_blocks(vd); block++) {
-		const struct member *member = &vd->member[member_of(vd, window, block)];
-
-		if ((window->coverage.lost >> block & 1) &&
-		    member_state(member) == PERCH_MEMBER_REBUILDING)
-			targets |= 1U << block;
-	}
-	return targets;
-}
-
-static bool plan_restoring(struct window *window, u32 targets)
-{
-	if (targets != 0)
-		return plan_restore(&window->coverage, targets, &window->plan);
-	return true;
-}
-
-/* Decides what to read and write. False: it cannot be done. */
-static bool make_plan(struct vd *vd, struct window *window)
-{
-	const struct plan_window *coverage = &window->coverage;
-	const u32 wanted = coverage->whole | coverage->part;
-	const u32 missing = coverage->lost | coverage->unreadable;
-
-	window->plan.form = PLAN_DATA_ONLY;
-	window->plan.read = 0;
-	window->plan.write = 0;
-	switch (window->kind) {
-	case REQUEST_READ:
-		if (wanted & missing)
-			window->plan.form = PLAN_RECOVER;
-		return plan_read(coverage, wanted, &window->plan.read);
-	case REQUEST_RESYNC:
-		window->plan.form = PLAN_RECONSTRUCT;
-		window->plan.read = all_data(vd);
-		window->plan.write = all_parity(vd) & ~coverage->lost;
-		return (missing & all_data(vd)) == 0;
-	case REQUEST_REBUILD:
-		return plan_restoring(window, blocks_to_rebuild(vd, window));
-	case REQUEST_REPAIR:
-		return plan_restoring(window, coverage->unreadable);
-	case REQUEST_CHECK:
-		if (coverage->lost == 0)
-			window->plan.read = all_data(vd) | all_parity(vd);
-		return true;
-	case REQUEST_PATROL:
-		window->plan.read = (all_data(vd) | all_parity(vd)) & ~coverage->lost;
-		return true;
-	default:
-		return plan_host_write(vd, window) && !(window->plan.read & missing);
-	}
+	return dirty_map_region(&vd->map, window_sector(vd, window));
 }
 
 /* --- the operation */
@@ -198,8 +77,8 @@ static void submit(struct vd *vd, struct window *window, u32 block, enum io_kind
 	io->kind = kind;
 	io->area = IO_DATA;
 	io->fua = kind == IO_WRITE && window->fua;
-	io->member = member_of(vd, window, block);
-	io->sector = member_sector(vd, window) + from;
+	io->member = window_member(vd, window, block);
+	io->sector = window_sector(vd, window) + from;
 	io->sectors = to - from;
 	io->buffer = content_at(kind == IO_READ ? window->old[place] : window->block[place], from);
 	io->owner = window;
@@ -222,7 +101,8 @@ static bool write_out(struct vd *vd, struct window *window)
 			continue;
 		from = window->first;
 		to = window->last;
-		if (window->kind == REQUEST_WRITE && block < vd->geometry.data)
+		if (window->kind == REQUEST_WRITE && block < vd->geometry.data &&
+		    !(window->zeroed >> block & 1))
 			content_covered_range(window, block, &from, &to);
 		submit(vd, window, block, IO_WRITE, from, to);
 	}
@@ -246,7 +126,7 @@ static bool go_on_with_writing(struct vd *vd, struct window *window)
 	content_compute(vd, window);
 	window->computed = true;
 	if (window->mismatch && window->repair)
-		window->plan.write = all_parity(vd);
+		window->plan.write = content_parity(vd);
 	if (window->plan.write == 0)
 		return true;
 	if (!window->entered && !mark(vd, window))
@@ -254,13 +134,49 @@ static bool go_on_with_writing(struct vd *vd, struct window *window)
 	return write_out(vd, window);
 }
 
+/* Lists what is lost for good; the window will be resumed. */
+static bool list_lost(struct vd *vd, struct window *window, u32 lost)
+{
+	const u32 reason = window->coverage.unreadable != 0 ? PERCH_BAD_LOST : PERCH_BAD_UNDEFINED;
+	u32 block;
+
+	for (block = 0; block < vd->geometry.data; block++) {
+		if ((lost >> block & 1) &&
+		    !bad_ranges_add(&vd->bad, content_sector(vd, window, block) + window->first,
+				    window->last - window->first, reason))
+			return end_with_error(window);
+	}
+	window->zeroed |= lost;
+	window->lists = true;
+	window->fua |= window->kind == REQUEST_WRITE;
+	window->state = WINDOW_LISTING;
+	/* It was on the list already: a cut came before the zeros. */
+	if (bad_ranges_durable(&vd->bad, window))
+		lane_put_window(&vd->lane[window->lane], window);
+	vd->env->wake(vd->env, window->lane);
+	vd->env->wake(vd->env, vd->lanes);
+	return false;
+}
+
+/* What the plan needs is missing. */
+static bool do_without(struct vd *vd, struct window *window)
+{
+	const u32 lost = window_plan_lost(vd, window) & ~window->zeroed;
+
+	if (window->coverage.unreadable != 0 && !window->fine) {
+		window->fine = true;
+		window->last = window->from; /* its parts are still to come: next_part() */
+		return true;
+	}
+	return lost != 0 ? list_lost(vd, window, lost) : end_with_error(window);
+}
+
 static bool go_on_with_reading(struct vd *vd, struct window *window)
 {
 	u32 block;
 
-	look_at_members(vd, window);
-	if (!make_plan(vd, window))
-		return end_with_error(window);
+	if (!window_plan(vd, window))
+		return do_without(vd, window);
 	if (window->plan.read == 0)
 		return go_on_with_writing(vd, window);
 	window->state = WINDOW_READING;
@@ -286,8 +202,14 @@ static bool begin(struct vd *vd, struct window *window)
 	window->error = 0;
 	window->mismatch = false;
 	window->entered = false;
-	window->computed = false;
 	window->wrote = false;
+	window->lists = false;
+	window->fine = false;
+	window->first = window->from;
+	window->last = window->to;
+	window_plan_part(vd, window);
+	if (window->kind == REQUEST_REPAIR)
+		window->coverage.unreadable = window->unreadable;
 	if (writes(window) && vd_is_broken(vd))
 		return end_with_error(window);
 	if (writes(window) && !mark(vd, window))
@@ -318,30 +240,56 @@ bool window_start(struct vd *vd, struct window *window)
 
 	take_pieces(window);
 	memset(window->covered, 0, sizeof(window->covered));
-	window->first = vd->geometry.window;
-	window->last = 0;
+	memset(window->undefined, 0, sizeof(window->undefined));
+	window->from = vd->geometry.window;
+	window->to = 0;
 	window->fua = false;
+	window->unreadable = 0;
 	for (piece = window->active; piece; piece = piece->next)
 		content_add_piece(vd, window, piece);
+	window->fua |= content_is_listed(vd, window);
 	if (window->kind != REQUEST_READ && window->kind != REQUEST_WRITE) {
-		window->first = 0;
-		window->last = vd->geometry.window;
+		window->from = 0;
+		window->to = vd->geometry.window;
 	}
-	sum_up(vd, window);
 	return begin(vd, window);
 }
 
 /* What could not be read is written as it should be. */
 static bool start_repair(struct vd *vd, struct window *window)
 {
-	const u32 unreadable = window->coverage.unreadable;
-
 	window->kind = REQUEST_REPAIR;
 	window->fua = false;
 	memset(window->covered, 0, sizeof(window->covered));
-	sum_up(vd, window);
-	window->coverage.unreadable = unreadable;
 	return begin(vd, window);
+}
+
+/* The next part of an operation that is done in parts. False: there is none. */
+static bool next_part(struct vd *vd, struct window *window)
+{
+	const bool tasks = window->kind != REQUEST_READ && window->kind != REQUEST_WRITE;
+
+	while (window->error == 0 && window->last < window->to) {
+		window->first = window->last;
+		window->last = window->first - window->first % WINDOW_FINE + WINDOW_FINE;
+		if (window->last > window->to)
+			window->last = window->to;
+		if (window_plan_part(vd, window) || tasks)
+			return true;
+	}
+	return false;
+}
+
+/* Some of what the host wrote was lost before. It is durable: off the list with it, and it waits. */
+static bool unlist(struct vd *vd, struct window *window)
+{
+	if (!content_unlist(vd, window))
+		return end_with_error(window);
+	window->state = WINDOW_UNLISTING;
+	if (bad_ranges_durable(&vd->bad, window))
+		return true;
+	vd->env->wake(vd->env, vd->lanes);
+	return false;
 }
 
 /* --- what has happened */
@@ -350,7 +298,7 @@ static u32 block_at(const struct vd *vd, const struct window *window, const stru
 {
 	u32 block = 0;
 
-	while (member_of(vd, window, block) != io->member)
+	while (window_member(vd, window, block) != io->member)
 		block++;
 	return block;
 }
@@ -360,6 +308,7 @@ static bool reads_ended(struct vd *vd, struct window *window)
 	if (window->failed == 0)
 		return go_on_with_writing(vd, window);
 	window->coverage.unreadable |= window->failed;
+	window->unreadable |= window->failed;
 	if (window->kind == REQUEST_PATROL || window->kind == REQUEST_CHECK)
 		return true;
 	return go_on_with_reading(vd, window);
@@ -374,7 +323,7 @@ static bool writes_ended(struct vd *vd, struct window *window)
 	window->state = WINDOW_DROPPING;
 	for (block = 0; block < content_blocks(vd); block++) {
 		if (window->failed >> block & 1)
-			metadata_drop(vd, member_of(vd, window, block), PERCH_MEMBER_FAILED);
+			metadata_drop(vd, window_member(vd, window, block), PERCH_MEMBER_FAILED);
 	}
 	metadata_wait(vd, window);
 	vd->env->wake(vd->env, vd->lanes);
@@ -388,6 +337,8 @@ bool window_io_ended(struct vd *vd, struct window *window, struct io *io)
 		return false;
 	if (io->error != 0)
 		window->failed |= 1U << block_at(vd, window, io);
+	if (io->error == -ENODATA && io->kind == IO_READ)
+		window->gone |= 1U << block_at(vd, window, io);
 	if (--window->ios_left > 0)
 		return false;
 	return window->state == WINDOW_READING ? reads_ended(vd, window) : writes_ended(vd, window);
@@ -398,11 +349,11 @@ static bool dropped(struct vd *vd, struct window *window)
 {
 	const u32 covered = window->coverage.whole | window->coverage.part;
 
-	look_at_members(vd, window);
 	if (window->kind == REQUEST_REBUILD)
 		return end_with_error(window);
 	/* It is written, and cannot be read. */
-	if (!window->coverage.parity_good && (covered & window->coverage.lost))
+	if (!dirty_map_parity_good(&vd->map, window->region) &&
+	    (covered & window_plan_out(vd, window)))
 		return end_with_error(window);
 	return true;
 }
@@ -413,6 +364,8 @@ bool window_resumed(struct vd *vd, struct window *window)
 		return end_with_error(window);
 	if (window->state == WINDOW_DROPPING)
 		return dropped(vd, window);
+	if (window->state == WINDOW_UNLISTING)
+		return true;
 	return window->computed ? write_out(vd, window) : go_on_with_reading(vd, window);
 }
 
@@ -421,12 +374,13 @@ static bool leaves_doubt(const struct window *window)
 {
 	return window->entered && window->error != 0 &&
 	       (window->kind == REQUEST_RESYNC ||
-		(window->wrote && window->kind != REQUEST_REBUILD));
+		(window->wrote && (window->kind != REQUEST_REBUILD || window->lists)));
 }
 
 static void end_operation(struct vd *vd, struct window *window)
 {
 	struct piece *piece;
+	int error;
 
 	if (leaves_doubt(window))
 		dirty_map_suspect(&vd->map, window->region);
@@ -434,27 +388,37 @@ static void end_operation(struct vd *vd, struct window *window)
 		dirty_map_leave(&vd->map, window->region);
 	while ((piece = window->active) != NULL) {
 		window->active = piece->next;
-		if (window->kind == REQUEST_READ && window->error == 0)
-			content_copy_out(vd, window, piece);
+		error = window->error;
+		if (window->kind == REQUEST_READ && error == 0)
+			error = content_copy_out(vd, window, piece);
 		piece->request->mismatch |= window->mismatch;
-		vd_piece_done(vd, piece, window->error);
+		vd_piece_done(vd, piece, error);
 	}
+}
+
+/* Begins the next operation, if there is one. As window_start(). */
+static bool start_next(struct vd *vd, struct window *window)
+{
+	if (window->unreadable != 0 && window->error == 0 && window->kind != REQUEST_REPAIR)
+		return start_repair(vd, window);
+	if (window->pending)
+		return window_start(vd, window);
+	window->state = WINDOW_FREE;
+	return false;
 }
 
 void window_finish(struct vd *vd, struct window *window)
 {
-	bool ended;
+	bool ended = true;
 
-	do {
-		end_operation(vd, window);
-		if (window->coverage.unreadable != 0 && window->error == 0 &&
-		    window->kind != REQUEST_REPAIR) {
-			ended = start_repair(vd, window);
-		} else if (window->pending) {
-			ended = window_start(vd, window);
+	while (ended) {
+		if (next_part(vd, window)) {
+			ended = go_on_with_reading(vd, window);
+		} else if (window->error == 0 && content_is_listed(vd, window)) {
+			ended = unlist(vd, window);
 		} else {
-			window->state = WINDOW_FREE;
-			return;
+			end_operation(vd, window);
+			ended = start_next(vd, window);
 		}
-	} while (ended);
+	}
 }

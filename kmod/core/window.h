@@ -12,6 +12,7 @@
 #include "core/plan.h"
 
 #define WINDOW_WORDS (GEOMETRY_MAX_WINDOW / 64U)
+#define WINDOW_FINE 8U	/* sectors: what is lost at a time, where something cannot be read */
 
 struct vd;
 
@@ -21,6 +22,8 @@ enum window_state {
 	WINDOW_READING,
 	WINDOW_WRITING,
 	WINDOW_DROPPING,	/* a member's write failed: waits for it to be out */
+	WINDOW_LISTING,		/* something is lost for good: waits until that is listed */
+	WINDOW_UNLISTING,	/* such a thing was rewritten: waits until it is off the list */
 };
 
 struct window {
@@ -40,7 +43,13 @@ struct window {
 	enum request_kind kind;
 	struct piece *active;
 	u64 covered[GEOMETRY_MAX_PER_SPAN][WINDOW_WORDS];	/* sectors, by data block */
-	u32 first, last;	/* sectors: where anything is covered; last is the first that is not */
+	u32 from, to;		/* sectors: where anything is covered; `to` is the first that is not */
+	bool fine;		/* it is done in parts of WINDOW_FINE, one after the other */
+	u32 first, last;	/* sectors: the part that is done now, all of it if it is not `fine` */
+	u32 unreadable;		/* blocks that could not be read, in any part */
+	u16 undefined[GEOMETRY_MAX_PER_SPAN];	/* what a read cannot give, by data block: a bit for
+						 * each WINDOW_FINE sectors */
+	bool lists;		/* something was lost for good */
 	struct plan_window coverage;
 	struct plan plan;
 	bool fua;
@@ -51,6 +60,8 @@ struct window {
 	bool wrote;		/* something was issued */
 	int error;
 	u32 failed;		/* blocks whose command failed */
+	u32 gone;		/* of the part: that could not be read, and will not be next time */
+	u32 zeroed;		/* of the part: data blocks that are lost for good, and become zeros */
 	u32 ios_left;
 	struct io ios[GEOMETRY_MAX_PER_SPAN];	/* by place in the span */
 
@@ -59,6 +70,8 @@ struct window {
 	void *old[GEOMETRY_MAX_PER_SPAN];
 };
 
+/* Where it begins on its members, in sectors of their data. */
+u64 window_sector(const struct vd *vd, const struct window *window);
 /* The dirty map's region that a window lies in. */
 u64 window_region(const struct vd *vd, const struct window *window);
 

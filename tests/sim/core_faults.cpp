@@ -117,6 +117,146 @@ TEST_CASE("core: a sector that cannot be read is computed, given to the host, an
     }
 }
 
+namespace {
+
+// A data strip is 64 sectors: the second 4 KiB of the first and the third one cannot be read.
+std::unique_ptr<CoreWorld> with_two_unreadable() {
+    auto world = filled({GEOMETRY_RAID5, 5, 5, 64, 1, 64});
+    world->make_unreadable(0, 10);
+    world->make_unreadable(2, 14);
+    return world;
+}
+
+/// Sectors that are lost, and no others, read as errors, and the rows are whole.
+void check_lost(CoreWorld& world, const std::set<std::uint64_t>& lost) {
+    for (std::uint64_t sector = 0; sector < world.sectors(); ++sector) {
+        CAPTURE(sector);
+        const auto failed = world.failed();
+        world.read(sector, 1);
+        world.settle();
+        CHECK(world.failed() == failed + lost.count(sector));
+        CHECK(world.is_listed(sector, 1) == lost.contains(sector));
+    }
+    CHECK(world.is_readable());
+    world.check_content();
+    world.check_parity();
+}
+
+std::set<std::uint64_t> range(std::uint64_t first, std::uint64_t end) {
+    std::set<std::uint64_t> sectors;
+    while (first < end) {
+        sectors.insert(first++);
+    }
+    return sectors;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "core: sectors of several members that cannot be read are computed, unless at one place") {
+    const CoreShape shape{GEOMETRY_RAID5, 5, 5, 64, 1, 64};
+    const auto world = filled(shape);
+    world->make_unreadable(0, 2);
+    world->make_unreadable(1, 9);
+    world->make_unreadable(4, 63);  // parity
+    world->read(0, world->row_sectors());
+    world->settle();
+    CHECK(world->failed() == 0);
+    world->patrol();
+    world->settle();
+    check_lost(*world, {});
+}
+
+TEST_CASE("core: what is lost for good is listed, reads as an error, and can be written again") {
+    auto world = with_two_unreadable();
+    world->patrol();
+    world->settle();
+    auto lost = range(8, 16);
+    lost.merge(range(128 + 8, 128 + 16));
+    for (int starts = 0; starts < 3; ++starts) {
+        check_lost(*world, lost);
+        world->stop();
+        world->settle();
+        world = started(*world);
+    }
+    world->write(12, 130);
+    world->settle();
+    lost = range(8, 12);
+    lost.merge(range(128 + 14, 128 + 16));
+    check_lost(*world, lost);
+    // That is as durable as it was answered, although nobody asked.
+    std::vector<Content> durable;
+    for (const auto& media : world->media()) {
+        durable.push_back(media.durable());
+    }
+    world = std::make_unique<CoreWorld>(world->remains(durable));
+    world->check_after_cut();
+    world->settle();
+    check_lost(*world, lost);
+    world->write(8, 4);
+    world->write(128 + 14, 2);
+    world->settle();
+    check_lost(*world, {});
+}
+
+TEST_CASE("core: a write where sectors cannot be read loses what it does not cover, and succeeds") {
+    const auto world = with_two_unreadable();
+    world->write(9, 6);
+    world->settle();
+    CHECK(world->failed() == 0);
+    check_lost(*world, range(128 + 9, 128 + 15));
+}
+
+TEST_CASE(
+    "core: a rebuild from a sector that cannot be read comes to its end, and says what is lost") {
+    for (const auto& shape : {raid5, raid6}) {
+        const auto world = filled(shape);
+        world->make_unreadable(1, 3);
+        world->make_unreadable(2, 3);
+        world->pull(0);
+        const auto rebuilt = restart_with_blanks(*world);
+        rebuilt->settle_rebuilt();
+        CHECK(rebuilt->is_optimal());
+        // The first row of each: of a RAID6 of four, member 2 has parity.
+        check_lost(*rebuilt, range(0, shape.strip * (shape.level == GEOMETRY_RAID5 ? 3 : 2)));
+        // Nothing is left of it when it is written again.
+        for (std::uint64_t row = 0; row < rebuilt->sectors(); row += rebuilt->row_sectors()) {
+            rebuilt->write(row, rebuilt->row_sectors());
+        }
+        rebuilt->settle();
+        check_lost(*rebuilt, {});
+    }
+}
+
+TEST_CASE(
+    "core: what an unclean stop and a lost member leave unknown together is listed by the "
+    "rebuild") {
+    const auto world = filled(raid5);
+    world->pull(0);
+    world->settle();
+    world->write(3, 4);
+    world->settle();
+    const auto degraded = started(*world);  // not stopped in order
+    degraded->settle();
+    const auto rebuilt = restart_with_blanks(*degraded);
+    rebuilt->settle_rebuilt();
+    check_lost(*rebuilt, range(0, raid5.strip));
+}
+
+TEST_CASE("core: a member that only does not answer costs no data") {
+    const auto world = filled(raid5);
+    world->make_unreadable(1, 3);
+    world->fail_reads(2, 4);
+    world->read(8, 8);
+    world->settle();
+    CHECK(world->failed() == 1);
+    CHECK(world->lost().empty());
+    world->fail_reads(2, 0);
+    world->check_content();
+    CHECK(world->failed() == 1);
+    CHECK(world->is_readable());
+}
+
 TEST_CASE("core: with two parities, a lost member and a sector that cannot be read are survived") {
     for (unsigned member = 1; member < raid6.members; ++member) {
         const auto world = filled(raid6);

@@ -18,11 +18,14 @@ namespace perch::test {
 
 namespace {
 
-// A disk's content: both copies of the superblock, one page of the dirty map, data.
+// A disk's content: both copies of the superblock, one page of the dirty map, both halves of the
+// bad ranges with one page each, data.
 constexpr std::size_t superblock_bytes = sizeof(perch_superblock);
 constexpr std::size_t map_offset = 2 * superblock_bytes;
 constexpr std::size_t map_bytes = sizeof(perch_map_page);  ///< one page is enough here
-constexpr std::size_t data_offset = map_offset + map_bytes;
+constexpr std::size_t bad_offset = map_offset + map_bytes;
+constexpr std::size_t bad_bytes = sizeof(perch_bad_page);
+constexpr std::size_t data_offset = bad_offset + 2 * bad_bytes;
 constexpr std::array<std::uint8_t, 16> vd_uuid{0x50, 0x65, 0x72, 0x63, 0x68};
 
 std::uint64_t mixed(std::uint64_t value) {
@@ -121,6 +124,29 @@ Disk first_disk(const CoreShape& shape, unsigned member) {
     return disk;
 }
 
+/// With PERCH_TRACE set, what happens is printed.
+template <typename... Arguments>
+void trace(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    static const bool on = std::getenv("PERCH_TRACE") != nullptr;
+    if (on) {
+        fmt::print(format, std::forward<Arguments>(arguments)...);
+    }
+}
+
+std::string describe(const io& command) {
+    constexpr std::array kinds{"read", "write", "flush"};
+    constexpr std::array areas{"data", "map", "superblock", "bad ranges"};
+    return fmt::format("{} {} of member {} at {}+{}{}", kinds.at(command.kind),
+                       areas.at(command.area), command.member, command.sector, command.sectors,
+                       command.fua ? " FUA" : "");
+}
+
+std::string describe(const request& asked) {
+    constexpr std::array kinds{"none", "read", "write", "flush", "stop"};
+    return fmt::format("{} {}+{}{}", kinds.at(asked.kind), asked.sector, asked.sectors,
+                       asked.fua ? " FUA" : "");
+}
+
 std::size_t offset_of(const io& command) {
     const auto bytes = command.sector * SECTOR_BYTES;
     switch (command.area) {
@@ -128,6 +154,8 @@ std::size_t offset_of(const io& command) {
             return bytes / PERCH_SUPERBLOCK_COPY_STRIDE * superblock_bytes;
         case IO_DIRTY_MAP:
             return map_offset + bytes;
+        case IO_BAD_RANGES:
+            return bad_offset + bytes / PERCH_BAD_COPY_STRIDE * bad_bytes;
         default:
             return data_offset + bytes;
     }
@@ -150,6 +178,7 @@ struct CoreWorld::Host {
     request asked{};
     Content data;
     bool direct = false;
+    u64 ticket = 0;
     std::uint64_t begun = 0;
     std::uint64_t id = 0;
 };
@@ -176,6 +205,7 @@ struct CoreWorld::Live {
     std::vector<std::vector<std::uint64_t>> blocks;
     std::vector<u8> flags;
     std::vector<u16> users;
+    std::vector<perch_bad_page> bad_pages{1};
     std::vector<Command> commands;
     std::set<unsigned> woken;
     std::map<unsigned, Fiber> running;  ///< by lane: it is at a call of its environment
@@ -199,7 +229,7 @@ struct CoreCallbacks {
     static void check_unlocked(CoreWorld& self) {
         auto& live = *self.live_;
         if (live.target.metadata.lock.held || live.target.task.lock.held ||
-            live.target.map.lock.held ||
+            live.target.map.lock.held || live.target.bad.lock.held ||
             std::any_of(live.lanes.begin(), live.lanes.end(),
                         [](const auto& one) { return one.lock.held; })) {
             throw Violation("lock: the shell is called with a lock held");
@@ -209,6 +239,7 @@ struct CoreCallbacks {
         check_unlocked(self);
         auto& media = self.media_.at(command->member);
         ++self.commands_;
+        trace("{} lane {}: {}\n", self.now_, command->lane, describe(*command));
         if (self.live_->absent.contains(command->member)) {
             throw Violation("lost: a command to a member that is not there");
         }
@@ -220,6 +251,8 @@ struct CoreCallbacks {
                 self.check_dirty_bit(*command);
             } else if (command->area == IO_DIRTY_MAP) {
                 self.check_cleared(*command);
+            } else if (command->area == IO_BAD_RANGES) {
+                self.check_listed(*command);
             }
             const auto* bytes = static_cast<const std::uint8_t*>(command->buffer);
             media.write(command, offset_of(*command),
@@ -299,6 +332,7 @@ CoreWorld::CoreWorld(Remains remains, const std::set<unsigned>& absent)
     : shape_(remains.shape),
       histories_(std::move(remains.histories)),
       suspects_(std::move(remains.suspects)),
+      lost_(std::move(remains.lost)),
       instances_(remains.instances) {
     for (auto& disk : remains.disks) {
         media_.emplace_back(std::move(disk));
@@ -317,7 +351,7 @@ CoreWorld::CoreWorld(Remains remains, const std::set<unsigned>& absent)
 CoreWorld::~CoreWorld() = default;
 
 CoreWorld::Remains CoreWorld::remains(const std::vector<Content>& contents) const {
-    Remains result{shape_, {}, histories_, suspects_, instances_ + 1000};
+    Remains result{shape_, {}, histories_, suspects_, lost_, instances_ + 1000};
     for (unsigned member = 0; member < shape_.members; ++member) {
         result.disks.push_back({contents[member], media_[member].unreadable()});
     }
@@ -356,6 +390,8 @@ void CoreWorld::start(const std::set<unsigned>& absent) {
     live.users.resize(regions);
     dirty_map_init(&target.map, g.member_sectors, shape_.region, live.flags.data(),
                    live.users.data(), vd_uuid.data());
+    bad_ranges_init(&target.bad, live.bad_pages.data(), static_cast<u32>(live.bad_pages.size()),
+                    vd_uuid.data());
     live.lanes.resize(shape_.lanes);
     live.windows.resize(std::size_t{shape_.lanes} * shape_.windows);
     for (auto& one : live.windows) {
@@ -381,7 +417,18 @@ void CoreWorld::start(const std::set<unsigned>& absent) {
             vd_found(&target, member, &copy0, &copy1);
         }
     }
+    for (unsigned member = 0; member < shape_.members; ++member) {
+        const auto& superblock = live.superblocks[member];
+        std::string states;
+        for (unsigned row = 0; row < shape_.members; ++row) {
+            states += static_cast<char>('0' + superblock.member[row].state);
+        }
+        trace("{}found on member {}: epoch {}, states {}{}\n",
+              absent.contains(member) ? "not " : "", member, superblock.epoch_number, states,
+              target.damaged[member] ? ", one copy is damaged" : "");
+    }
     choice_ = vd_choose(&target);
+    trace("{} start: choice {}\n", now_, static_cast<int>(choice_));
     if (choice_ != VD_READY) {
         live_.reset();
         return;
@@ -390,7 +437,14 @@ void CoreWorld::start(const std::set<unsigned>& absent) {
         if (vd_is_in_sync(&target, member)) {
             const auto page = get<perch_map_page>(media_[member].current(), map_offset);
             dirty_map_load(&target.map, 0, &page, target.clean);
+            const auto half0 = get<perch_bad_page>(media_[member].current(), bad_offset);
+            const auto half1 =
+                get<perch_bad_page>(media_[member].current(), bad_offset + bad_bytes);
+            bad_ranges_load(&target.bad, member, 0, &half0, &half1);
         }
+    }
+    if (!bad_ranges_loaded(&target.bad)) {
+        throw Violation("start: nobody knows what is lost");
     }
     check_who_is_out(absent);
     vd_start(&target, shape_.task_depth);
@@ -425,6 +479,10 @@ bool CoreWorld::is_broken() const {
     return vd_is_broken(&live_->target);
 }
 
+bool CoreWorld::is_listed(std::uint64_t sector, std::uint32_t sectors) const {
+    return bad_ranges_overlap(&live_->target.bad, sector, sectors);
+}
+
 std::uint64_t CoreWorld::mismatches() const {
     return live_->target.task.mismatches;
 }
@@ -447,6 +505,7 @@ void CoreWorld::begin(std::unique_ptr<Host> host) {
     host->begun = ++now_;
     ++now_;  // nothing that follows is at the same time
     auto& asked = host->asked;
+    trace("{} host: {} as {}{}\n", now_, describe(asked), host->id, host->direct ? ", direct" : "");
     hosts_.push_back(std::move(host));
     if (hosts_.back()->direct) {
         live_->direct.push_back(hosts_.back().get());
@@ -483,7 +542,7 @@ void CoreWorld::read(std::uint64_t sector, std::uint32_t sectors) {
     host->asked.sector = sector;
     host->asked.sectors = sectors;
     host->data.resize(std::size_t{sectors} * SECTOR_BYTES);
-    host->direct = vd_reads_directly(&live_->target, sector, sectors);
+    host->direct = vd_reads_directly(&live_->target, sector, sectors, &host->ticket);
     begin(std::move(host));
 }
 
@@ -505,29 +564,48 @@ void CoreWorld::patrol() {
     task_want(&live_->target, REQUEST_PATROL, false);
 }
 
-bool CoreWorld::excusable(const request& asked) const {
+bool CoreWorld::is_beyond_redundancy(std::uint64_t sector) const {
     const auto& target = live_->target;
     const auto& g = target.geometry;
-    for (std::uint32_t i = 0; i < asked.sectors; ++i) {
-        const auto place = geometry_map(&g, asked.sector + i);
-        const auto window = place.sector / g.window * g.window;
-        unsigned out = 0;
-        for (unsigned member = place.span * g.per_span; member < (place.span + 1) * g.per_span;
-             ++member) {
-            const bool readable = media_[member].is_readable(data_offset + window * SECTOR_BYTES,
-                                                             std::size_t{g.window} * SECTOR_BYTES);
-            out += !readable || suspects_.contains(member) ? 1 : 0;
-        }
-        const bool unknown = (target.map.flags[window / shape_.region] & REGION_UNKNOWN) != 0;
-        if (out > g.parities || (unknown && out > 0)) {
+    const auto place = geometry_map(&g, sector);
+    const auto unit = place.sector / WINDOW_FINE * WINDOW_FINE;
+    unsigned out = 0;
+    for (unsigned member = place.span * g.per_span; member < (place.span + 1) * g.per_span;
+         ++member) {
+        const bool readable = media_[member].is_readable(data_offset + unit * SECTOR_BYTES,
+                                                         std::size_t{WINDOW_FINE} * SECTOR_BYTES);
+        out += !readable || suspects_.contains(member) ? 1 : 0;
+    }
+    const bool unknown = (target.map.flags[place.sector / shape_.region] & REGION_UNKNOWN) != 0;
+    return out > g.parities || (unknown && out > 0);
+}
+
+bool CoreWorld::excusable(const request& asked) const {
+    for (auto sector = asked.sector; sector < asked.sector + asked.sectors; ++sector) {
+        if (is_beyond_redundancy(sector) || lost_.contains(sector)) {
             return true;
         }
     }
     return false;
 }
 
+void CoreWorld::check_listed(const io& command) {
+    perch_bad_page page;
+    std::memcpy(&page, command.buffer, sizeof(page));
+    for (unsigned i = 0; i < le32toh(page.count); ++i) {
+        const auto first = le64toh(page.ranges[i].first_sector);
+        for (auto sector = first; sector < first + le32toh(page.ranges[i].sectors); ++sector) {
+            if (!lost_.contains(sector) && !is_beyond_redundancy(sector)) {
+                throw Violation(fmt::format("listed: sector {} is not lost", sector));
+            }
+            lost_.insert(sector);
+        }
+    }
+}
+
 void CoreWorld::end(Host& host, int error) {
     const auto& asked = host.asked;
+    trace("{} host: {} as {} is answered {}\n", now_, describe(asked), host.id, error);
     if (error != 0) {
         ++failed_;
         if (is_broken()) {
@@ -550,6 +628,7 @@ void CoreWorld::end(Host& host, int error) {
             check_sector(asked.sector + i, &host.data[std::size_t{i} * SECTOR_BYTES], host.begun);
             continue;
         }
+        lost_.erase(asked.sector + i);
         for (auto& version : histories_[asked.sector + i]) {
             if (version.id == host.id) {
                 version.acknowledged = now_;
@@ -581,12 +660,18 @@ void CoreWorld::end_direct_read(Host& host) {
         std::memcpy(&host.data[std::size_t{i} * SECTOR_BYTES], &media.current()[offset],
                     SECTOR_BYTES);
     }
+    if (!vd_read_stands(&live_->target, host.ticket)) {
+        host.direct = false;
+        vd_submit(&live_->target, &host.asked);
+        return;
+    }
     CoreCallbacks::end_request(*this, &host.asked, 0);
 }
 
 // --- drives
 
 void CoreWorld::pull(unsigned member) {
+    trace("{} pull {}\n", now_, member);
     suspects_.insert(member);
     faults_[member].pulled = true;
     media_[member].pull();
@@ -598,12 +683,18 @@ void CoreWorld::fail_all_writes(unsigned member) {
     faults_[member].writes = UINT32_MAX;
 }
 
+void CoreWorld::fail_reads(unsigned member, unsigned number) {
+    suspects_.insert(member);
+    faults_[member].reads = number;
+}
+
 void CoreWorld::fail_a_flush(unsigned member) {
     suspects_.insert(member);
     faults_[member].flushes = 1;
 }
 
 void CoreWorld::make_unreadable(unsigned member, std::uint64_t sector) {
+    trace("{} unreadable: member {} at {}\n", now_, member, sector);
     media_[member].make_unreadable(data_offset / SECTOR_BYTES + sector);
 }
 
@@ -679,16 +770,21 @@ int CoreWorld::perform(const io& command, std::size_t flushes_until) {
     if (faults.pulled) {
         return -EIO;
     }
+    if (faults.reads > 0 && command.kind == IO_READ) {
+        --faults.reads;
+        return -EIO;
+    }
     switch (command.kind) {
         case IO_READ:
             if (!media.is_readable(offset_of(command), bytes)) {
                 std::memset(command.buffer, 0xdd, bytes);
-                return -EIO;
+                return -ENODATA;
             }
             std::memcpy(command.buffer, &media.current()[offset_of(command)], bytes);
             return 0;
         case IO_WRITE:
-            if (faults.writes > 0 && command.area == IO_DATA) {
+            // A single failure is none of the second try's.
+            if (faults.writes > (command.again ? 1 : 0) && command.area == IO_DATA) {
                 --faults.writes;
                 media.fail_write(&command, bytes / 2 / SECTOR_BYTES * SECTOR_BYTES);
                 return -EIO;
@@ -708,7 +804,9 @@ int CoreWorld::perform(const io& command, std::size_t flushes_until) {
 void CoreWorld::complete_io(std::size_t index) {
     const auto [command, flushes_until] = live_->commands.at(index);
     live_->commands.erase(live_->commands.begin() + static_cast<std::ptrdiff_t>(index));
-    vd_io_done(&live_->target, command, perform(*command, flushes_until));
+    const auto error = perform(*command, flushes_until);
+    trace("{} ends {}: {}\n", now_, error, describe(*command));
+    vd_io_done(&live_->target, command, error);
 }
 
 void CoreWorld::settle() {
@@ -829,14 +927,28 @@ void CoreWorld::check_sector(std::uint64_t sector, const std::uint8_t* bytes,
     }
 }
 
-void CoreWorld::check_content() {
+bool CoreWorld::reads(std::uint64_t sector, std::uint32_t sectors) {
     const auto failed = failed_;
-    for (std::uint64_t sector = 0; sector < sectors(); sector += row_sectors()) {
-        read(sector, row_sectors());
-    }
+    read(sector, sectors);
     settle();
-    if (failed_ != failed) {
-        throw Violation("content: a read fails");
+    return failed_ == failed;
+}
+
+bool CoreWorld::is_lost(std::uint64_t sector, std::uint32_t sectors) const {
+    const auto found = lost_.lower_bound(sector);
+    return found != lost_.end() && *found < sector + sectors;
+}
+
+void CoreWorld::check_content() {
+    for (std::uint64_t row = 0; row < sectors(); row += row_sectors()) {
+        if (reads(row, row_sectors())) {
+            continue;
+        }
+        for (auto sector = row; sector < row + row_sectors(); ++sector) {
+            if (!reads(sector, 1) && !is_lost(sector, 1)) {
+                throw Violation("content: a read fails");
+            }
+        }
     }
 }
 
@@ -854,6 +966,12 @@ bool CoreWorld::dirty_on_media(std::uint64_t region) const {
 void CoreWorld::peek() {
     for (std::uint64_t sector = 0; sector < sectors(); ++sector) {
         const auto place = geometry_map(&live_->target.geometry, sector);
+        if (bad_ranges_overlap(&live_->target.bad, sector, 1)) {
+            if (!lost_.contains(sector)) {
+                throw Violation(fmt::format("listed: sector {} is not lost", sector));
+            }
+            continue;
+        }
         check_sector(sector,
                      &media_[place.member].current()[data_offset + place.sector * SECTOR_BYTES],
                      now_);
@@ -876,15 +994,25 @@ void CoreWorld::read_doubtful() {
         doubtful.push_back(is_doubtful(sector));
     }
     for (std::uint64_t sector = 0; sector < sectors(); sector += step) {
-        const auto failed = failed_;
-        read(sector, step);
-        settle();
-        // With a sector that cannot be read, end() has judged an error already.
-        if (failed_ != failed ? !doubtful[sector / step] && readable : doubtful[sector / step]) {
+        const bool read = reads(sector, step);
+        // With a sector that cannot be read, or is lost, end() has judged an error already.
+        if (read ? doubtful[sector / step]
+                 : !doubtful[sector / step] && readable && !is_lost(sector, step)) {
             throw Violation(fmt::format("doubt: sector {} {}", sector,
-                                        failed_ == failed
-                                            ? "is computed from parity that may match nothing"
-                                            : "cannot be read, although parity matches"));
+                                        read ? "is computed from parity that may match nothing"
+                                             : "cannot be read, although parity matches"));
+        }
+        for (auto one = sector; !read && one < sector + step; ++one) {
+            (void)reads(one, 1);
+        }
+    }
+}
+
+/// What nobody could read after a cut may hold what was not durable, or not.
+void CoreWorld::forget_acknowledgements() {
+    for (auto& history : histories_) {
+        for (auto& version : history) {
+            version.acknowledged = version.durable == never ? never : version.acknowledged;
         }
     }
 }
@@ -899,10 +1027,7 @@ void CoreWorld::write_doubtful() {
         failed_ = 0;
         write(sector, step);
         settle();
-        const bool acknowledged = failed_ == 0;
-        read(sector, step);
-        settle();
-        if (acknowledged && failed_ != 0) {
+        if (failed_ == 0 && !reads(sector, step)) {
             throw Violation(fmt::format(
                 "doubt: a write to sector {} is acknowledged and not readable", sector));
         }
@@ -913,10 +1038,12 @@ void CoreWorld::check_after_cut() {
     live_->after_cut = true;
     if (is_optimal() && is_readable()) {
         peek();
+        forget_acknowledgements();
         live_->after_cut = false;
         return;
     }
     read_doubtful();
+    forget_acknowledgements();
     live_->after_cut = false;
     write_doubtful();
 }
@@ -1009,6 +1136,15 @@ std::size_t for_each_cut(const CoreWorld& world, unsigned most, std::uint64_t se
         for (unsigned i = 0; i < 1U << most; ++i) {
             subset(random());
         }
+    }
+    // All torn at the same place.
+    std::size_t longest = 0;
+    for (const auto& one : pending) {
+        longest = std::max(longest, one.write->data.size());
+    }
+    for (std::size_t kept = SECTOR_BYTES; pending.size() > 1 && kept < longest;
+         kept += SECTOR_BYTES) {
+        emit([&](std::size_t, std::size_t size) { return std::min(kept, size); });
     }
     // Each write torn alone, the others all there or not at all.
     for (std::size_t torn = 0; torn < pending.size(); ++torn) {

@@ -51,8 +51,9 @@ class CoreWorld {
         CoreShape shape;
         Disks disks;
         std::vector<History> histories;
-        std::set<unsigned> suspects;  ///< members that something has happened to: may be out
-        std::uint64_t instances;      ///< given so far
+        std::set<unsigned> suspects;   ///< members that something has happened to: may be out
+        std::set<std::uint64_t> lost;  ///< sectors that may be listed as lost
+        std::uint64_t instances;       ///< given so far
     };
 
     /// Members of zeros, with parity that matches, and a clean map.
@@ -91,6 +92,8 @@ class CoreWorld {
     void fail_a_write(unsigned member) { faults_[member].writes = 1; }
     void fail_all_writes(unsigned member);
     void fail_a_flush(unsigned member);
+    /// It does not answer to the next reads of the core; nothing is wrong with what it holds.
+    void fail_reads(unsigned member, unsigned number);
     /// A sector of its data cannot be read until it is written.
     void make_unreadable(unsigned member, std::uint64_t sector);
     /// A byte of its data is another one.
@@ -134,6 +137,9 @@ class CoreWorld {
     [[nodiscard]] bool is_optimal() const;
     [[nodiscard]] bool is_readable() const;  ///< every sector of every drive
     [[nodiscard]] bool is_broken() const;
+    /// Any of these sectors, as lost for good.
+    [[nodiscard]] bool is_listed(std::uint64_t sector, std::uint32_t sectors) const;
+    [[nodiscard]] const std::set<std::uint64_t>& lost() const { return lost_; }
     [[nodiscard]] std::uint64_t mismatches() const;
     [[nodiscard]] bool is_out(unsigned member) const;
     [[nodiscard]] const std::set<unsigned>& suspects() const { return suspects_; }
@@ -145,6 +151,7 @@ class CoreWorld {
     struct Faults {
         bool pulled = false;
         unsigned writes = 0;
+        unsigned reads = 0;
         unsigned flushes = 0;
     };
     friend struct CoreCallbacks;
@@ -158,10 +165,15 @@ class CoreWorld {
     void end(Host& host, int error);
     void end_direct_read(Host& host);
     void peek();
+    [[nodiscard]] bool reads(std::uint64_t sector, std::uint32_t sectors);
+    [[nodiscard]] bool is_lost(std::uint64_t sector, std::uint32_t sectors) const;
     void read_doubtful();
+    void forget_acknowledgements();
     void write_doubtful();
     [[nodiscard]] bool is_doubtful(std::uint64_t sector) const;
+    [[nodiscard]] bool is_beyond_redundancy(std::uint64_t sector) const;
     [[nodiscard]] bool excusable(const request& asked) const;
+    void check_listed(const io& command);
     void check_dirty_bit(const io& command) const;
     void check_known(const io& command) const;
     void check_cleared(const io& command) const;
@@ -172,6 +184,7 @@ class CoreWorld {
     std::vector<Faults> faults_;
     std::vector<History> histories_;
     std::set<unsigned> suspects_;
+    std::set<std::uint64_t> lost_;
     std::uint64_t instances_ = 0;
     std::unique_ptr<Live> live_;
     vd_choice choice_ = VD_UNKNOWN;

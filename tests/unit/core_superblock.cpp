@@ -172,6 +172,28 @@ TEST_CASE("core superblock: the newest epoch counts, unless a member in sync has
     CHECK(fresh.number() == 1);
 }
 
+TEST_CASE("core superblock: an epoch that was cut off is none beside another one of the same parent") {
+    // The start was cut off when only member 0 had its epoch; then the others started without it.
+    constexpr Epoch cut_off{2, 9, all.nonce, {in_sync, in_sync, in_sync, in_sync}};
+    Found returned({&cut_off, &without_0, &without_0, &without_0});
+    CHECK(returned.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(returned.chosen == 1);
+    // What it says of others has never counted.
+    constexpr Epoch blames{2, 9, all.nonce, {in_sync, failed, in_sync, in_sync}};
+    Found blaming({&blames, &without_0, &without_0, &without_0});
+    CHECK(blaming.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(blaming.chosen == 1);
+    // Both were cut off.
+    Found both({&cut_off, &without_0, &all, &all});
+    CHECK(both.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(both.number() == 1);
+    // A damaged copy was not the other one's.
+    Found damaged({&cut_off, &without_0, nullptr, nullptr});
+    damaged.damaged[1] = true;
+    CHECK(damaged.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(damaged.chosen == 1);
+}
+
 TEST_CASE("core superblock: a member with a damaged copy is no witness against a newer epoch") {
     Found rotten({&all, &without_0, &all, &without_0});
     rotten.damaged[2] = true;
