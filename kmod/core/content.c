@@ -24,7 +24,7 @@ bool content_is_covered(const struct window *window, u32 data, u32 sector)
 
 u32 content_blocks(const struct vd *vd)
 {
-	return vd->geometry.data + vd->geometry.parities;
+	return vd->geometry.data + vd->geometry.redundancy;
 }
 
 u32 content_data(const struct vd *vd)
@@ -34,7 +34,7 @@ u32 content_data(const struct vd *vd)
 
 u32 content_parity(const struct vd *vd)
 {
-	return ((1U << vd->geometry.parities) - 1) << vd->geometry.data;
+	return ((1U << vd->geometry.redundancy) - 1) << vd->geometry.data;
 }
 
 void *content_at(void *block, u32 sector)
@@ -47,6 +47,8 @@ u32 content_place(const struct vd *vd, const struct window *window, u32 block)
 	const struct geometry *geometry = &vd->geometry;
 	u32 member;
 
+	if (geometry->parities == 0)
+		return block;
 	if (block < geometry->data)
 		member = geometry_data(geometry, window->span, window->row, block);
 	else if (block == geometry->data)
@@ -84,6 +86,24 @@ static bool overlap(const struct vd *vd, const struct window *window, const stru
 	*from = (u32)(first - begin);
 	*to = (u32)(end - begin);
 	*offset = (u32)(first - request->sector) * SECTOR_BYTES;
+	return true;
+}
+
+bool content_widen(const struct vd *vd, const struct window *window, const struct piece *piece,
+		   u32 data, u32 *from, u32 *to)
+{
+	u32 first, end, offset;
+
+	if (!overlap(vd, window, piece, data, &first, &end, &offset))
+		return false;
+	if (*from < *to && (first > *to || end < *from))
+		return false;
+	if (*from == *to) {
+		*from = first;
+		*to = end;
+	}
+	*from = first < *from ? first : *from;
+	*to = end > *to ? end : *to;
 	return true;
 }
 
@@ -199,6 +219,31 @@ static void modify_parity(const struct vd *vd, struct window *window, u32 covere
 	}
 }
 
+/* The further copies of a mirror: what they hold, and whether they are all the same. */
+static void fill_copies(const struct vd *vd, struct window *window, u32 blocks, const void *from)
+{
+	const size_t bytes = (size_t)(window->last - window->first) * SECTOR_BYTES;
+	u32 block;
+
+	for (block = 0; block < content_blocks(vd); block++) {
+		if (blocks >> block & 1)
+			memcpy(content_at(window->block[block], window->first), from, bytes);
+	}
+}
+
+static bool copies_match(const struct vd *vd, const struct window *window)
+{
+	const size_t bytes = (size_t)(window->last - window->first) * SECTOR_BYTES;
+	u32 block;
+
+	for (block = 1; block < content_blocks(vd); block++) {
+		if (!env_equal(content_at(window->old[0], window->first),
+			       content_at(window->old[block], window->first), bytes))
+			return false;
+	}
+	return true;
+}
+
 /* Parity as it follows from what was read; whether that is what is there. */
 static bool parity_matches(const struct vd *vd, struct window *window, u32 all)
 {
@@ -233,11 +278,6 @@ static void take_recovered(const struct vd *vd, struct window *window)
 	}
 }
 
-static bool restores(const struct window *window)
-{
-	return window->kind == REQUEST_REBUILD || window->kind == REQUEST_REPAIR;
-}
-
 /* What is lost for good, and not written by the host, is zeros from now on. */
 static void zero_lost(const struct vd *vd, struct window *window)
 {
@@ -255,27 +295,49 @@ static void zero_lost(const struct vd *vd, struct window *window)
 	}
 }
 
-void content_compute(struct vd *vd, struct window *window)
+/* A mirror: all that is written is the same. */
+static void compute_copies(struct vd *vd, struct window *window)
+{
+	const u32 source = window->plan.read != 0 ? window->plan.read & ~(window->plan.read - 1) : 1;
+	const bool fresh = (window->coverage.whole | window->zeroed) & 1;
+	u32 place = 0;
+
+	for (; !(source >> place & 1);)
+		place++;
+	if (window->kind == REQUEST_CHECK && window->plan.read != 0)
+		window->mismatch = !copies_match(vd, window);
+	if (window->kind == REQUEST_READ && place != 0)
+		memcpy(content_at(window->old[0], window->first),
+		       content_at(window->old[place], window->first),
+		       (size_t)(window->last - window->first) * SECTOR_BYTES);
+	if (fresh)
+		fill_copies(vd, window, window->plan.write & ~1U, content_at(window->block[0], window->first));
+	else
+		fill_copies(vd, window, window->plan.write | (window->mismatch ? content_parity(vd) : 0),
+			    content_at(window->old[place], window->first));
+}
+
+static void compute_parity(struct vd *vd, struct window *window)
 {
 	const struct plan_window *coverage = &window->coverage;
 	const u32 all = content_data(vd);
 	const u32 covered = coverage->whole | coverage->part;
 	const u32 parity = window->plan.write & ~all;
 	const size_t bytes = (size_t)(window->last - window->first) * SECTOR_BYTES;
+	const bool restores = window->kind == REQUEST_REBUILD || window->kind == REQUEST_REPAIR;
 	u32 block;
 
-	zero_lost(vd, window);
 	if (window->plan.form == PLAN_RECOVER) {
 		const struct parity_row row = parity_row(vd, window, 0);
 
 		parity_recover(&row, places(vd, window, ~window->plan.read), bytes);
-		if (restores(window))
+		if (restores)
 			take_recovered(vd, window);
 	}
 	if (window->kind == REQUEST_CHECK && window->plan.read != 0)
 		window->mismatch = !parity_matches(vd, window, all);
 	if (window->kind == REQUEST_READ || window->kind == REQUEST_CHECK ||
-	    (restores(window) && window->plan.form == PLAN_RECOVER))
+	    (restores && window->plan.form == PLAN_RECOVER))
 		return;
 	for (block = 0; block < vd->geometry.data; block++) {
 		if (coverage->part >> block & 1)
@@ -288,6 +350,15 @@ void content_compute(struct vd *vd, struct window *window)
 
 		parity_generate(&row, places(vd, window, parity), bytes);
 	}
+}
+
+void content_compute(struct vd *vd, struct window *window)
+{
+	zero_lost(vd, window);
+	if (vd->geometry.parities == 0)
+		compute_copies(vd, window);
+	else
+		compute_parity(vd, window);
 }
 
 /* Whether a read of these sectors of a block cannot be answered. */

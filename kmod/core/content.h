@@ -23,6 +23,13 @@ u64 content_sector(const struct vd *vd, const struct window *window, u32 data);
 /* Where a sector of the window is in a block's buffer. */
 void *content_at(void *block, u32 sector);
 
+/*
+ * Widens [*from, *to) by what a piece covers of a data block. False, and nothing done: it covers
+ * nothing, or a hole would be left. An empty range is widened by anything.
+ */
+bool content_widen(const struct vd *vd, const struct window *window, const struct piece *piece,
+		   u32 data, u32 *from, u32 *to);
+
 /* Marks what a piece covers, and takes over the data of a write. */
 void content_add_piece(struct vd *vd, struct window *window, struct piece *piece);
 /* Gives a read its data: 0, or -EIO if some of it is lost. */

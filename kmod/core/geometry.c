@@ -27,11 +27,26 @@ static u32 parities_of(enum geometry_level level)
 	}
 }
 
+/* Members of a span; of parity levels the configuration decides. */
+static u32 members_of_span(enum geometry_level level, u32 members, u32 per_span)
+{
+	switch (level) {
+	case GEOMETRY_RAID0:
+		return 1;
+	case GEOMETRY_RAID1:
+		return members;
+	case GEOMETRY_RAID10:
+		return 2;
+	default:
+		return per_span;
+	}
+}
+
 static bool valid_members(enum geometry_level level, u32 members, u32 per_span)
 {
 	const u32 parities = parities_of(level);
 
-	if (members == 0 || members > GEOMETRY_MAX_MEMBERS)
+	if (members == 0 || members > GEOMETRY_MAX_MEMBERS || per_span > GEOMETRY_MAX_PER_SPAN)
 		return false;
 	if (level == GEOMETRY_RAID1)
 		return members >= 2;
@@ -40,8 +55,7 @@ static bool valid_members(enum geometry_level level, u32 members, u32 per_span)
 	if (parities == 0)
 		return true;
 	/* Two data strips at least: with one, parity would be a mirror and md lays it out otherwise. */
-	return per_span >= parities + 2 && per_span <= GEOMETRY_MAX_PER_SPAN &&
-	       members % per_span == 0 && (members / per_span >= 2) == has_spans(level);
+	return per_span >= parities + 2 && members % per_span == 0 && (members / per_span >= 2) == has_spans(level);
 }
 
 int geometry_init(struct geometry *geometry, enum geometry_level level, u32 members, u32 per_span,
@@ -50,8 +64,7 @@ int geometry_init(struct geometry *geometry, enum geometry_level level, u32 memb
 	const u32 parities = parities_of(level);
 	u32 rest;
 
-	if (parities == 0)
-		per_span = members;
+	per_span = members_of_span(level, members, per_span);
 	if (!valid_members(level, members, per_span) || strip < GEOMETRY_MIN_STRIP ||
 	    strip > GEOMETRY_MAX_STRIP || (strip & (strip - 1)) != 0 || member_sectors == 0)
 		return -EINVAL;
@@ -63,7 +76,8 @@ int geometry_init(struct geometry *geometry, enum geometry_level level, u32 memb
 	geometry->per_span = per_span;
 	geometry->spans = members / per_span;
 	geometry->parities = parities;
-	geometry->copies = level == GEOMETRY_RAID1 ? members : level == GEOMETRY_RAID10 ? 2 : 1;
+	geometry->copies = parities == 0 ? per_span : 1;
+	geometry->redundancy = parities + geometry->copies - 1;
 	geometry->data = (per_span - parities) / geometry->copies;
 	geometry->strip = strip;
 	geometry->window = strip < GEOMETRY_MAX_WINDOW ? strip : GEOMETRY_MAX_WINDOW;
@@ -105,7 +119,7 @@ u32 geometry_data(const struct geometry *geometry, u32 span, u64 row, u32 index)
 	u32 place;
 
 	core_assert(index < geometry->data && span < geometry->spans);
-	place = first_data(geometry, row) + index * (geometry->level == GEOMETRY_RAID10 ? 2 : 1);
+	place = first_data(geometry, row) + index;
 	if (place >= geometry->per_span)
 		place -= geometry->per_span;
 	return span * geometry->per_span + place;
@@ -118,8 +132,8 @@ int geometry_data_index(const struct geometry *geometry, u32 span, u64 row, u32 
 	if (span >= geometry->spans || member / geometry->per_span != span)
 		return -EINVAL;
 	place = member % geometry->per_span;
-	if (geometry->copies > 1)
-		return geometry->level == GEOMETRY_RAID10 ? (int)(place / 2) : 0;
+	if (geometry->parities == 0)
+		return 0;
 	first = first_data(geometry, row);
 	place = place >= first ? place - first : place + geometry->per_span - first;
 	return place < geometry->data ? (int)place : -EINVAL;

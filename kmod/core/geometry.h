@@ -4,13 +4,14 @@
  *
  * A VD has members in spans of per_span members each. A span has rows: one strip of every member at
  * the same offset. In a row of a parity level one or two strips are parity, the others data, in an
- * order that rotates from row to row.
+ * order that rotates from row to row. In a row of a mirror all strips are copies of one.
  *
  * The arrangements are md's, so that data is readable without Perch (drivers/md/raid0.c, raid1.c,
  * raid10.c, raid5.c of Linux 6.1; in dm-raid's words):
- *	RAID0		striped
- *	RAID1		every member holds everything
- *	RAID10		near-2: members 2i and 2i+1 mirror each other, whatever the spans
+ *	RAID0		striped; here: spans of one member
+ *	RAID1		every member holds everything; here: one span
+ *	RAID10		near-2: members 2i and 2i+1 mirror each other; here: spans of two, whatever the
+ *			spans of the configuration
  *	RAID5		raid5_ls, left symmetric
  *	RAID6		raid6_nc, rotating N, continue; Q counts members, not data strips
  *	RAID50, 60	striped over spans of RAID5 or RAID6, in pieces of a span's full data row
@@ -23,7 +24,7 @@
 #include "core/env.h"
 
 #define GEOMETRY_MAX_MEMBERS 256U	/* of a VD */
-#define GEOMETRY_MAX_PER_SPAN 32U	/* of a span with parity */
+#define GEOMETRY_MAX_PER_SPAN 32U
 #define GEOMETRY_MIN_STRIP 8U		/* sectors; 4 KiB */
 #define GEOMETRY_MAX_STRIP 2048U	/* sectors; 1 MiB */
 #define GEOMETRY_MAX_WINDOW 128U	/* sectors; 64 KiB */
@@ -42,11 +43,12 @@ enum geometry_level {
 struct geometry {
 	enum geometry_level level;
 	u32 members;		/* of the VD */
-	u32 per_span;		/* members of a span; RAID10: all */
+	u32 per_span;		/* members of a span */
 	u32 spans;
 	u32 data;		/* strips of data in a row of a span */
 	u32 parities;		/* strips of parity in a row: 0, 1 or 2 */
-	u32 copies;		/* of each data strip: 1; mirrors: 2 or more */
+	u32 copies;		/* of each data strip: 1; mirrors: per_span */
+	u32 redundancy;		/* members that a span may lose: parities, or copies - 1 */
 	u32 strip;		/* sectors; a power of two */
 	u32 window;		/* sectors; min(strip, 64 KiB) */
 	u64 member_sectors;	/* of data on each member; a multiple of strip */
@@ -61,7 +63,9 @@ struct geometry_place {
 	u64 sector;	/* of the member's data */
 };
 
-/* Returns 0, or -EINVAL for a shape that no VD can have. */
+/*
+ * Returns 0, or -EINVAL for a shape that no VD can have. per_span counts for RAID5 to 60 only.
+ */
 int geometry_init(struct geometry *geometry, enum geometry_level level, u32 members, u32 per_span,
 		  u32 strip, u64 member_sectors);
 

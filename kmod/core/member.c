@@ -29,3 +29,16 @@ void member_set_state(struct member *member, u8 state)
 	core_assert(member_may_become(member->state, state));
 	env_store(&member->state, state);
 }
+
+bool member_enough(const struct geometry *geometry, const u8 *states)
+{
+	u32 span, place, out;
+
+	for (span = 0; span < geometry->spans; span++) {
+		for (place = 0, out = 0; place < geometry->per_span; place++)
+			out += states[span * geometry->per_span + place] != PERCH_MEMBER_IN_SYNC;
+		if (out > geometry->redundancy)
+			return false;
+	}
+	return true;
+}

@@ -5,7 +5,7 @@
 #ifndef PERCH_CORE_MEMBER_H
 #define PERCH_CORE_MEMBER_H
 
-#include "core/env.h"
+#include "core/geometry.h"
 #include "uapi/perch_format.h"
 
 struct member {
@@ -37,5 +37,8 @@ bool member_may_become(u8 from, u8 to);
 
 /* The only writer of `state`; the epoch that says so is durable on all members that are there. */
 void member_set_state(struct member *member, u8 state);
+
+/* Whether these states, of all members of a VD, leave every span enough that are in sync. */
+bool member_enough(const struct geometry *geometry, const u8 *states);
 
 #endif /* PERCH_CORE_MEMBER_H */

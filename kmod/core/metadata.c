@@ -248,21 +248,6 @@ static bool count_ended(struct vd *vd)
 
 /* --- epochs */
 
-/* Whether the states that are planned leave every span enough members. */
-static bool enough_left(const struct vd *vd)
-{
-	u32 span, place, out;
-
-	for (span = 0; span < vd->geometry.spans; span++) {
-		for (place = 0, out = 0; place < vd->geometry.per_span; place++)
-			out += vd->metadata.planned[span * vd->geometry.per_span + place] !=
-			       PERCH_MEMBER_IN_SYNC;
-		if (out > vd->geometry.parities)
-			return false;
-	}
-	return true;
-}
-
 /* Begins the next epoch, if one is wanted. True: it, or the end of everything, has begun. */
 static bool begin_epoch(struct vd *vd)
 {
@@ -278,7 +263,7 @@ static bool begin_epoch(struct vd *vd)
 	env_unlock(&metadata->lock);
 	if (!wanted)
 		return false;
-	if (!enough_left(vd)) {
+	if (!member_enough(&vd->geometry, metadata->planned)) {
 		env_store(&vd->broken, true);
 		return true;
 	}

@@ -33,7 +33,8 @@ static u32 missing(const struct plan_window *window)
 
 static void check(const struct plan_window *window)
 {
-	core_assert(window->data >= 2 && window->parities >= 1 && window->parities <= 2 &&
+	core_assert(window->data >= 1 && (window->data == 1 || window->parities >= 1) &&
+		    (window->data == 1 || window->parities <= 2) &&
 		    window->data + window->parities <= 32);
 	core_assert(((window->whole | window->part) & ~all_data(window)) == 0);
 	core_assert((window->whole & window->part) == 0);

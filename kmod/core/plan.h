@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which members to read and which to write, so that a window of a parity level holds what the host
- * wrote and parity that matches: pure functions of what is written and which members are lost.
+ * Which members to read and which to write, so that a window holds what the host wrote and parity
+ * that matches: pure functions of what is written and which members are lost. The further copies of
+ * a mirror's only data block are its parity here: each of them gives it, or follows from it.
  *
  * A window has `data` data blocks and one or two parity blocks; bit i of a mask is data block i,
  * bit `data` is P, bit `data` + 1 is Q. "Covered" is meant within the union of all writes to the
@@ -22,8 +23,8 @@ enum plan_form {
 };
 
 struct plan_window {
-	u32 data;	/* 2 to 31; with parity, at most 32 */
-	u32 parities;	/* 1 or 2 */
+	u32 data;	/* 1 for mirrors and RAID0, else 2 to 31; with parity, at most 32 */
+	u32 parities;	/* 1 or 2; copies - 1 of a mirror, 0 of RAID0 */
 	u32 whole;	/* data blocks that are covered whole */
 	u32 part;	/* data blocks that are covered in part */
 	u32 lost;	/* blocks, parity too, that cannot be read or written here; up to `parities` */

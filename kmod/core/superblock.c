@@ -4,13 +4,15 @@
  *
  * Every start, and every change of who is in sync, is an epoch: a number, a nonce, and the nonce of
  * the epoch that it follows. metadata.c writes one to all members that are there, and uses what it
- * says only after all of them have it. So at any cut the members that are in sync carry at most two
- * epochs, one of which follows the other.
+ * says only after all of them have it. So after a cut the members that are in sync carry at most two
+ * epochs, one of which follows the other, if they carried the same one when it was started.
  *
  * Which one counts: the newest that was not cut off. An epoch was, if a member that it calls in sync
- * carries neither it nor the one after it: that member never had it, so nobody has acted on it. It
- * may carry the epoch before; or another one that followed that, when the machine started again
- * without those that had the one that was cut off.
+ * carries neither it nor one that came after it: that member never had it, so nobody has acted on it.
+ * It may carry the epoch before; or another one that followed that, when the machine started again
+ * without those that had the one that was cut off. Or the machine started again without the member
+ * that had not got it, and was cut off once more: then the epochs of several starts are there, each
+ * of them the parent of the next, and the first one counts.
  *
  * But a member of whose copies one is damaged, and that carries the epoch before, may have had it
  * there: it is no witness. Taking the newer one is right either way: an epoch takes trust away from
@@ -112,26 +114,64 @@ static bool never_part(const struct perch_superblock *superblock)
 	return superblock->epoch_number == 0;
 }
 
-/* Whether `member` shows that an epoch was cut off: in sync by it, and it never had it. */
-static bool shows_incomplete(const struct perch_superblock *epoch,
-			     const struct perch_superblock *member, bool damaged)
+/* What the members carry, when a VD starts. */
+struct carried {
+	const struct perch_superblock *const *found;
+	const bool *damaged;
+	u32 members;
+};
+
+static bool carries(const struct carried *all, u32 row)
 {
-	if (superblock_state(epoch, member) != PERCH_MEMBER_IN_SYNC || same_epoch(member, epoch) ||
-	    follows(member, epoch))
-		return false;
-	return !(damaged && follows(epoch, member));
+	return all->found[row] && !never_part(all->found[row]);
 }
 
-/* Whether an epoch was cut off, as far as those show that are there. */
-static bool incomplete(const struct perch_superblock *epoch,
-		       const struct perch_superblock *const *found, const bool *damaged,
-		       u32 members)
+/* The epoch before, if somebody carries it. */
+static const struct perch_superblock *parent_of(const struct carried *all,
+						const struct perch_superblock *child)
 {
 	u32 row;
 
-	for (row = 0; row < members; row++) {
-		if (found[row] && !never_part(found[row]) &&
-		    shows_incomplete(epoch, found[row], damaged[row]))
+	for (row = 0; row < all->members; row++) {
+		if (carries(all, row) && follows(child, all->found[row]))
+			return all->found[row];
+	}
+	return NULL;
+}
+
+/* Whether `child` is of an epoch that came after that of `ancestor`, as far as can be seen. */
+static bool descends(const struct carried *all, const struct perch_superblock *child,
+		     const struct perch_superblock *ancestor)
+{
+	u32 steps;
+
+	for (steps = 0; child && steps < all->members; steps++) {
+		if (follows(child, ancestor))
+			return true;
+		child = parent_of(all, child);
+	}
+	return false;
+}
+
+/* Whether `row` shows that an epoch was cut off: in sync by it, and it never had it. */
+static bool shows_incomplete(const struct carried *all, const struct perch_superblock *epoch,
+			     u32 row)
+{
+	const struct perch_superblock *member = all->found[row];
+
+	if (superblock_state(epoch, member) != PERCH_MEMBER_IN_SYNC || same_epoch(member, epoch) ||
+	    descends(all, member, epoch))
+		return false;
+	return !(all->damaged[row] && follows(epoch, member));
+}
+
+/* Whether an epoch was cut off, as far as those show that are there. */
+static bool incomplete(const struct carried *all, const struct perch_superblock *epoch)
+{
+	u32 row;
+
+	for (row = 0; row < all->members; row++) {
+		if (carries(all, row) && shows_incomplete(all, epoch, row))
 			return true;
 	}
 	return false;
@@ -158,16 +198,17 @@ static bool ran_apart(const struct perch_superblock *chosen, const struct perch_
 enum superblock_choice superblock_choose(const struct perch_superblock *const *found,
 					 const bool *damaged, u32 members, u32 *chosen)
 {
+	const struct carried all = { found, damaged, members };
 	const struct perch_superblock *best = NULL;
 	bool any = false;
 	u32 row;
 
 	for (row = 0; row < members; row++) {
-		if (!found[row] || never_part(found[row]))
+		if (!carries(&all, row))
 			continue;
 		any = true;
 		if ((best && le64_to_cpu(found[row]->epoch_number) <= le64_to_cpu(best->epoch_number)) ||
-		    incomplete(found[row], found, damaged, members))
+		    incomplete(&all, found[row]))
 			continue;
 		best = found[row];
 		*chosen = row;
@@ -175,11 +216,10 @@ enum superblock_choice superblock_choose(const struct perch_superblock *const *f
 	if (!best)
 		return any ? SUPERBLOCK_TWO_HISTORIES : SUPERBLOCK_NONE;
 	for (row = 0; row < members; row++) {
-		if (found[row] && !never_part(found[row]) &&
+		if (carries(&all, row) &&
 		    superblock_state(best, found[row]) != PERCH_MEMBER_IN_SYNC &&
 		    superblock_state(best, found[row]) != PERCH_MEMBER_UNUSED &&
-		    ran_apart(best, found[row]) &&
-		    !incomplete(found[row], found, damaged, members))
+		    ran_apart(best, found[row]) && !incomplete(&all, found[row]))
 			return SUPERBLOCK_TWO_HISTORIES;
 	}
 	return SUPERBLOCK_CHOSEN;
@@ -190,9 +230,11 @@ bool superblock_clean(const struct perch_superblock *const *found, u32 members, 
 	u32 row;
 
 	for (row = 0; row < members; row++) {
-		/* What follows it was cut off before anything was written to data. */
+		/*
+		 * What follows it was cut off before anything was written to data. Who carries it may be
+		 * those alone who are being rebuilt: they too are told of a stop.
+		 */
 		if (found[row] && same_epoch(found[row], found[chosen]) &&
-		    superblock_state(found[chosen], found[row]) == PERCH_MEMBER_IN_SYNC &&
 		    !(le32_to_cpu(found[row]->flags) & PERCH_SUPERBLOCK_CLEAN))
 			return false;
 	}

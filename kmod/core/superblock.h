@@ -45,7 +45,7 @@ enum superblock_choice superblock_choose(const struct perch_superblock *const *f
 u8 superblock_state(const struct perch_superblock *superblock,
 		    const struct perch_superblock *member);
 
-/* Whether the VD was stopped in order in the epoch of `chosen`: every member in sync says so. */
+/* Whether the VD was stopped in order in the epoch of `chosen`: everybody who carries it says so. */
 bool superblock_clean(const struct perch_superblock *const *found, u32 members, u32 chosen);
 
 /* Makes it ready to be written: counter and checksum. */

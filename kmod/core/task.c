@@ -14,8 +14,8 @@
  * Invariants:
  *  (a) A window that is rebuilt counts as such at once and exactly, for its lane: task_ended() notes it
  *      while the window is in use, so that the next write to it already goes to the new member, and
- *      one before it did not have to (rule 5). The note is in the slot; when `rebuilt` has moved past
- *      the window, the slot may be used again. Hence the order in task_has_rebuilt(): slots first.
+ *      one before it did not have to (rule 5). The note is in the slot, which is not used again before
+ *      `rebuilt` has moved past the window. Hence the order in task_has_rebuilt(): slots first.
  *  (b) `rebuilt` moves in order, past windows that have ended well. What is recorded on the media
  *      follows it behind a flush (metadata.c, h).
  *  (c) A region's parity is good when all its windows were resynced, and none failed: a window that
@@ -272,13 +272,16 @@ static void submit_window(struct vd *vd, struct task_slot *slot)
 	vd_put_piece(vd, piece);
 }
 
+/* One that is not in use, and whose note is not needed any more (invariant a). */
 static struct task_slot *free_slot(struct task *task)
 {
 	u32 i;
 
 	for (i = 0; i < task->depth; i++) {
-		if (!task->slot[i].busy)
-			return &task->slot[i];
+		struct task_slot *slot = &task->slot[i];
+
+		if (!slot->busy && (task->kind != REQUEST_REBUILD || slot->rebuilt <= task->rebuilt))
+			return slot;
 	}
 	return NULL;
 }

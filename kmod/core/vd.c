@@ -21,7 +21,7 @@ void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes)
 {
 	u32 i, windows;
 
-	core_assert(vd->geometry.parities > 0 && lanes > 0 && lanes <= VD_MAX_LANES);
+	core_assert(lanes > 0 && lanes <= VD_MAX_LANES);
 	core_assert(vd->map.region_sectors >= vd->geometry.strip);
 	for (i = 0, windows = 0; i < lanes; i++)
 		windows += lane[i].count;
@@ -109,15 +109,12 @@ static bool heal(struct vd *vd, u32 chosen)
 
 static bool too_few(const struct vd *vd)
 {
-	u32 span, place, out;
+	u8 states[GEOMETRY_MAX_MEMBERS];
+	u32 member;
 
-	for (span = 0; span < vd->geometry.spans; span++) {
-		for (place = 0, out = 0; place < vd->geometry.per_span; place++)
-			out += !vd_is_in_sync(vd, span * vd->geometry.per_span + place);
-		if (out > vd->geometry.parities)
-			return true;
-	}
-	return false;
+	for (member = 0; member < vd->geometry.members; member++)
+		states[member] = vd->member[member].state;
+	return !member_enough(&vd->geometry, states);
 }
 
 enum vd_choice vd_choose(struct vd *vd)
@@ -206,17 +203,40 @@ bool vd_reads_directly(struct vd *vd, u64 sector, u32 sectors, u64 *ticket)
 {
 	const u64 end = sector + sectors;
 	const u32 step = vd->geometry.window;
+	struct geometry_place place;
 
 	*ticket = env_load(&vd->bad.added);
 	if (bad_ranges_overlap(&vd->bad, sector, sectors))
 		return false;
 	while (sector < end) {
-		const struct geometry_place place = geometry_map(&vd->geometry, sector);
-
-		if (!vd_can_use(vd, place.member, place.sector))
+		if (!vd_read_place(vd, sector, 0, &place))
 			return false;
 		sector = (sector | (step - 1)) + 1;
 	}
+	return true;
+}
+
+bool vd_read_place(struct vd *vd, u64 sector, u32 turn, struct geometry_place *place)
+{
+	const struct geometry *geometry = &vd->geometry;
+	u32 copy, usable = 0, choices;
+
+	*place = geometry_map(geometry, sector);
+	for (copy = 0; copy < geometry->copies; copy++) {
+		if (vd_can_use(vd, place->member + copy, place->sector))
+			usable |= 1U << copy;
+	}
+	choices = env_count_bits(usable);
+	if (choices == 0)
+		return false;
+	/* Copies may differ: all reads are from one of them until they are the same. */
+	if (choices > 1 &&
+	    !dirty_map_parity_good(&vd->map, dirty_map_region(&vd->map, place->sector)))
+		choices = 1;
+	for (turn %= choices; turn > 0; turn--)
+		usable &= usable - 1;
+	for (; !(usable & 1); usable >>= 1)
+		place->member++;
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One VD of a parity level: what the shell talks to. See vd.c.
+ * One VD: what the shell talks to. See vd.c.
  *
  * Threads. The shell calls vd_submit(), vd_io_done(), vd_member_lost() and vd_tick() from anywhere. It
  * calls vd_run_lane() for one lane from one thread at a time, and vd_run() from one at a time,
@@ -54,8 +54,8 @@ struct vd {
  * 2. vd_init().
  * 3. vd_found() for each member that can be read, with both copies of its superblock.
  * 4. vd_choose(): who is in sync, and who is to be rebuilt.
- * 5. dirty_map_load() for each page of each member that vd_is_in_sync(), with vd->clean; and
- *    bad_ranges_load(). If bad_ranges_loaded() is false: it does not start.
+ * 5. dirty_map_load() for each page of each member that vd_is_in_sync(), with vd->clean, unless there
+ *    is no redundancy; and bad_ranges_load(). If bad_ranges_loaded() is false: it does not start.
  * 6. vd_start(). Then I/O may begin. The first thing written is an epoch.
  */
 void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes);
@@ -82,11 +82,16 @@ static inline u32 vd_row_sectors(const struct vd *vd)
 }
 
 /*
- * Whether a read can go to the members directly, by geometry_map(), a strip at a time. If not, or if
- * one of these reads fails, or if what they gave does not stand, it is to be submitted: a lost member's
- * content is computed. `ticket` is for vd_read_stands().
+ * Whether a read can go to the members directly, each window's part by vd_read_place(). If not, or if
+ * one of these reads fails, or if what they gave does not stand, it is to be submitted: what a member
+ * cannot give is computed. `ticket` is for vd_read_stands().
  */
 bool vd_reads_directly(struct vd *vd, u64 sector, u32 sectors, u64 *ticket);
+/*
+ * Where a sector, and what follows it in its window, can be read now; of several copies one by `turn`.
+ * False: nowhere.
+ */
+bool vd_read_place(struct vd *vd, u64 sector, u32 turn, struct geometry_place *place);
 /* When they have ended: they were not overtaken by zeros in the place of what was lost for good. */
 bool vd_read_stands(const struct vd *vd, u64 ticket);
 

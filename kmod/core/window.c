@@ -112,6 +112,8 @@ static bool write_out(struct vd *vd, struct window *window)
 /* False: the region's bit is not durable yet; the window will be resumed. */
 static bool mark(struct vd *vd, struct window *window)
 {
+	if (vd->geometry.redundancy == 0)
+		return true; /* there is nothing that could differ */
 	window->state = WINDOW_MARKING;
 	window->entered = true;
 	if (dirty_map_enter(&vd->map, window->region, window))
@@ -217,14 +219,29 @@ static bool begin(struct vd *vd, struct window *window)
 	return go_on_with_reading(vd, window);
 }
 
-/* Takes the pieces of the next operation: as many of one kind as there are in a row. */
-static void take_pieces(struct window *window)
+/*
+ * Whether the next piece joins the operation: one of the same kind. Writes to copies leave no holes,
+ * which would have to be read.
+ */
+static bool joins(const struct vd *vd, const struct window *window, u32 *from, u32 *to)
+{
+	const struct piece *piece = window->pending;
+
+	if (!piece || piece->request->kind != window->kind)
+		return false;
+	return vd->geometry.parities > 0 || window->kind != REQUEST_WRITE ||
+	       content_widen(vd, window, piece, 0, from, to);
+}
+
+/* Takes the pieces of the next operation, in their order. */
+static void take_pieces(const struct vd *vd, struct window *window)
 {
 	struct piece **end = &window->active;
+	u32 from = 0, to = 0;
 
 	window->kind = window->pending->request->kind;
 	window->repair = window->pending->request->repair;
-	while (window->pending && window->pending->request->kind == window->kind) {
+	while (joins(vd, window, &from, &to)) {
 		*end = window->pending;
 		end = &window->pending->next;
 		window->pending = window->pending->next;
@@ -238,7 +255,7 @@ bool window_start(struct vd *vd, struct window *window)
 {
 	struct piece *piece;
 
-	take_pieces(window);
+	take_pieces(vd, window);
 	memset(window->covered, 0, sizeof(window->covered));
 	memset(window->undefined, 0, sizeof(window->undefined));
 	window->from = vd->geometry.window;
@@ -352,7 +369,7 @@ static bool dropped(struct vd *vd, struct window *window)
 	if (window->kind == REQUEST_REBUILD)
 		return end_with_error(window);
 	/* It is written, and cannot be read. */
-	if (!dirty_map_parity_good(&vd->map, window->region) &&
+	if (!window_plan_parity_good(vd, window) &&
 	    (covered & window_plan_out(vd, window)))
 		return end_with_error(window);
 	return true;

@@ -4,7 +4,9 @@
  * used, what could not be read so far, and whether parity can be trusted; plan.c does the arithmetic.
  *
  * Invariants:
- *  (a) Parity that is not known good is not used (plan.c is told so).
+ *  (a) Parity that is not known good is not used (plan.c is told so). Copies of a mirror that may
+ *      differ all count as good: any of them is old or new. But as long as they may differ all reads
+ *      are from the first that is there.
  *  (b) What is missing is given up (`zeroed`) only when every drive that could not read it says that
  *      this will not change, and nothing else can give it. A member that just does not answer loses
  *      nothing by that.
@@ -31,7 +33,7 @@ bool window_plan_part(struct vd *vd, struct window *window)
 
 	memset(coverage, 0, sizeof(*coverage));
 	coverage->data = vd->geometry.data;
-	coverage->parities = vd->geometry.parities;
+	coverage->parities = vd->geometry.redundancy;
 	for (block = 0; block < vd->geometry.data; block++) {
 		u32 count = 0;
 
@@ -46,6 +48,11 @@ bool window_plan_part(struct vd *vd, struct window *window)
 	window->zeroed = 0;
 	window->computed = false;
 	return (coverage->whole | coverage->part) != 0;
+}
+
+bool window_plan_parity_good(struct vd *vd, const struct window *window)
+{
+	return vd->geometry.parities == 0 || dirty_map_parity_good(&vd->map, window->region);
 }
 
 u32 window_plan_out(const struct vd *vd, const struct window *window)
@@ -130,6 +137,26 @@ static bool plan_restoring(struct window *window, u32 targets)
 	return true;
 }
 
+static bool plan_resync(const struct vd *vd, struct window *window)
+{
+	window->plan.form = PLAN_RECONSTRUCT;
+	window->plan.read = content_data(vd);
+	window->plan.write = content_parity(vd) & ~window->coverage.lost;
+	return (missing(window) & content_data(vd)) == 0;
+}
+
+/* From the first copy that is there, as reads are. */
+static bool plan_resync_of_copies(const struct vd *vd, struct window *window)
+{
+	const u32 all = content_data(vd) | content_parity(vd);
+	const u32 there = all & ~missing(window);
+
+	window->plan.form = PLAN_RECOVER;
+	window->plan.read = there & ~(there - 1);
+	window->plan.write = all & ~window->coverage.lost & ~window->plan.read;
+	return there != 0;
+}
+
 /* All data that is not given is read, all parity that can be is written. */
 static bool plan_with_zeros(const struct vd *vd, struct window *window)
 {
@@ -149,7 +176,7 @@ bool window_plan(struct vd *vd, struct window *window)
 
 	coverage->lost = window_plan_out(vd, window);
 	coverage->unreadable &= ~coverage->lost;
-	coverage->parity_good = dirty_map_parity_good(&vd->map, window->region);
+	coverage->parity_good = window_plan_parity_good(vd, window);
 	window->plan.form = PLAN_DATA_ONLY;
 	window->plan.read = 0;
 	window->plan.write = 0;
@@ -159,10 +186,8 @@ bool window_plan(struct vd *vd, struct window *window)
 	case REQUEST_READ:
 		return plan_host_read(window);
 	case REQUEST_RESYNC:
-		window->plan.form = PLAN_RECONSTRUCT;
-		window->plan.read = content_data(vd);
-		window->plan.write = content_parity(vd) & ~coverage->lost;
-		return (missing(window) & content_data(vd)) == 0;
+		return vd->geometry.parities == 0 ? plan_resync_of_copies(vd, window) :
+						    plan_resync(vd, window);
 	case REQUEST_REBUILD:
 		return plan_restoring(window, blocks_to_rebuild(vd, window));
 	case REQUEST_REPAIR:

@@ -19,6 +19,9 @@ bool window_plan(struct vd *vd, struct window *window);
  */
 u32 window_plan_lost(const struct vd *vd, const struct window *window);
 
+/* Whether parity, or copies, may be used here. */
+bool window_plan_parity_good(struct vd *vd, const struct window *window);
+
 /* Blocks whose members cannot be used here now. */
 u32 window_plan_out(const struct vd *vd, const struct window *window);
 

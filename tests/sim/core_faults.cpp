@@ -243,6 +243,35 @@ TEST_CASE(
     check_lost(*rebuilt, range(0, raid5.strip));
 }
 
+TEST_CASE("core: after a rebuild and a clean stop nothing is resynced") {
+    for (const auto& shape : {raid5, raid6}) {
+        auto world = filled(shape);
+        world->pull(1);
+        world = restart_with_blanks(*world);
+        world->settle_rebuilt();
+        world->stop();
+        world->settle();
+        CHECK(started(*world)->in_sync());
+    }
+}
+
+TEST_CASE("core: no write is missed by a rebuild whose windows end in another order") {
+    for (unsigned held = 0; held < 6; ++held) {
+        for (unsigned written = 0; written < 6; ++written) {
+            const CoreShape shape{GEOMETRY_RAID5, 3, 3, 8, 6, 8, 3, 2, 2};
+            auto world = filled(shape);
+            world->pull(1);
+            world = restart_with_blanks(*world);
+            world->settle_but(held * shape.strip, (held + 1) * shape.strip);
+            world->write(written * world->row_sectors(), world->row_sectors());
+            world->settle_but(held * shape.strip, (held + 1) * shape.strip);
+            world->settle_rebuilt();
+            world->check_content();
+            world->check_parity();
+        }
+    }
+}
+
 TEST_CASE("core: a member that only does not answer costs no data") {
     const auto world = filled(raid5);
     world->make_unreadable(1, 3);

@@ -89,6 +89,14 @@ void Media::complete_flush(std::size_t until) {
     });
 }
 
+void Media::fail_flush(std::size_t until) {
+    for (auto& entry : entries_) {
+        if (entry->write.complete && entry->completed < until) {
+            entry->completed = SIZE_MAX;
+        }
+    }
+}
+
 bool Media::is_readable(std::size_t offset, std::size_t bytes) const {
     const auto found = unreadable_.lower_bound(offset / sector_bytes);
     return found == unreadable_.end() ||

@@ -40,6 +40,8 @@ class Media {
     /// Returns what complete_flush() makes durable: what is complete now.
     [[nodiscard]] std::size_t begin_flush() const { return sequence_; }
     void complete_flush(std::size_t until);
+    /// It fails: what it was to cover is covered by no later one either.
+    void fail_flush(std::size_t until);
 
     void make_unreadable(std::size_t sector) { unreadable_.insert(sector); }
     [[nodiscard]] bool is_readable(std::size_t offset, std::size_t bytes) const;

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <map>
 #include <random>
-#include <unordered_set>
+#include <string_view>
 
 #include "sim/core_fibers.hpp"
 #include "util/bytes.hpp"
@@ -42,6 +42,13 @@ void fill_sector(std::uint8_t* to, std::uint64_t id, std::uint64_t sector) {
         words[i] = i == 0 ? id : mixed(id * 1000003 + sector * 64 + i);
     }
     std::memcpy(to, words.data(), SECTOR_BYTES);
+}
+
+/// Which write's content it seems to be.
+std::uint64_t get_id(const std::uint8_t* sector) {
+    std::uint64_t id;
+    std::memcpy(&id, sector, sizeof(id));
+    return id;
 }
 
 template <typename Structure>
@@ -179,6 +186,7 @@ struct CoreWorld::Host {
     Content data;
     bool direct = false;
     u64 ticket = 0;
+    std::vector<geometry_place> places;  ///< of each sector of a direct read
     std::uint64_t begun = 0;
     std::uint64_t id = 0;
 };
@@ -333,6 +341,7 @@ CoreWorld::CoreWorld(Remains remains, const std::set<unsigned>& absent)
       histories_(std::move(remains.histories)),
       suspects_(std::move(remains.suspects)),
       lost_(std::move(remains.lost)),
+      unsteady_(std::move(remains.unsteady)),
       instances_(remains.instances) {
     for (auto& disk : remains.disks) {
         media_.emplace_back(std::move(disk));
@@ -351,7 +360,7 @@ CoreWorld::CoreWorld(Remains remains, const std::set<unsigned>& absent)
 CoreWorld::~CoreWorld() = default;
 
 CoreWorld::Remains CoreWorld::remains(const std::vector<Content>& contents) const {
-    Remains result{shape_, {}, histories_, suspects_, lost_, instances_ + 1000};
+    Remains result{shape_, {}, histories_, suspects_, lost_, unsteady_, instances_ + 1000};
     for (unsigned member = 0; member < shape_.members; ++member) {
         result.disks.push_back({contents[member], media_[member].unreadable()});
     }
@@ -436,7 +445,9 @@ void CoreWorld::start(const std::set<unsigned>& absent) {
     for (unsigned member = 0; member < shape_.members; ++member) {
         if (vd_is_in_sync(&target, member)) {
             const auto page = get<perch_map_page>(media_[member].current(), map_offset);
-            dirty_map_load(&target.map, 0, &page, target.clean);
+            if (g.redundancy > 0) {
+                dirty_map_load(&target.map, 0, &page, target.clean);
+            }
             const auto half0 = get<perch_bad_page>(media_[member].current(), bad_offset);
             const auto half1 =
                 get<perch_bad_page>(media_[member].current(), bad_offset + bad_bytes);
@@ -543,6 +554,12 @@ void CoreWorld::read(std::uint64_t sector, std::uint32_t sectors) {
     host->asked.sectors = sectors;
     host->data.resize(std::size_t{sectors} * SECTOR_BYTES);
     host->direct = vd_reads_directly(&live_->target, sector, sectors, &host->ticket);
+    const auto turn = static_cast<u32>(mixed(now_));
+    for (std::uint32_t i = 0; host->direct && i < sectors; ++i) {
+        geometry_place place;
+        host->direct = vd_read_place(&live_->target, sector + i, turn, &place);
+        host->places.push_back(place);
+    }
     begin(std::move(host));
 }
 
@@ -564,6 +581,14 @@ void CoreWorld::patrol() {
     task_want(&live_->target, REQUEST_PATROL, false);
 }
 
+bool CoreWorld::is_suspect(std::uint64_t sector) const {
+    const auto place = geometry_map(&live_->target.geometry, sector);
+    const auto first = place.span * shape_.per_span;
+    const auto found = suspects_.lower_bound(first);
+    return (found != suspects_.end() && *found < first + shape_.per_span) ||
+           unsteady_.contains({place.span, place.sector / live_->target.geometry.window});
+}
+
 bool CoreWorld::is_beyond_redundancy(std::uint64_t sector) const {
     const auto& target = live_->target;
     const auto& g = target.geometry;
@@ -576,8 +601,9 @@ bool CoreWorld::is_beyond_redundancy(std::uint64_t sector) const {
                                                          std::size_t{WINDOW_FINE} * SECTOR_BYTES);
         out += !readable || suspects_.contains(member) ? 1 : 0;
     }
-    const bool unknown = (target.map.flags[place.sector / shape_.region] & REGION_UNKNOWN) != 0;
-    return out > g.parities || (unknown && out > 0);
+    const bool unknown =
+        g.parities > 0 && (target.map.flags[place.sector / shape_.region] & REGION_UNKNOWN) != 0;
+    return out > g.redundancy || (unknown && out > 0);
 }
 
 bool CoreWorld::excusable(const request& asked) const {
@@ -614,7 +640,7 @@ void CoreWorld::end(Host& host, int error) {
                 ++out[member / shape_.per_span];
             }
             if (std::none_of(out.begin(), out.end(), [&](const auto& span) {
-                    return span.second > live_->target.geometry.parities;
+                    return span.second > live_->target.geometry.redundancy;
                 })) {
                 throw Violation("broken: it gives up, and enough members are left");
             }
@@ -649,7 +675,7 @@ void CoreWorld::end(Host& host, int error) {
 
 void CoreWorld::end_direct_read(Host& host) {
     for (std::uint32_t i = 0; i < host.asked.sectors; ++i) {
-        const auto place = geometry_map(&live_->target.geometry, host.asked.sector + i);
+        const auto& place = host.places[i];
         const auto& media = media_[place.member];
         const auto offset = data_offset + place.sector * SECTOR_BYTES;
         if (faults_[place.member].pulled || !media.is_readable(offset, SECTOR_BYTES)) {
@@ -695,6 +721,7 @@ void CoreWorld::fail_a_flush(unsigned member) {
 
 void CoreWorld::make_unreadable(unsigned member, std::uint64_t sector) {
     trace("{} unreadable: member {} at {}\n", now_, member, sector);
+    unsteady_.insert({member / shape_.per_span, sector / live_->target.geometry.window});
     media_[member].make_unreadable(data_offset / SECTOR_BYTES + sector);
 }
 
@@ -704,6 +731,7 @@ void CoreWorld::flip(unsigned member, std::uint64_t sector) {
 
 void CoreWorld::damage_superblock(unsigned member) {
     media_[member].flip(live_->target.member[member].copy * superblock_bytes + 9000, 4);
+    superblock_rots_ = true;
 }
 
 // --- what happens next
@@ -712,22 +740,34 @@ std::size_t CoreWorld::choices() const {
     return live_->runnable().size() + live_->commands.size() + live_->direct.size();
 }
 
-std::size_t CoreWorld::choice_with_late_flushes() const {
+std::size_t CoreWorld::choice_with(const std::function<bool(const io&)>& late) const {
     const auto lanes = live_->runnable().size();
     if (lanes > 0) {
         return lanes - 1;  // the VD's own work
     }
-    const auto found = std::find_if(live_->commands.begin(), live_->commands.end(),
-                                    [](const auto& one) { return one.command->kind != IO_FLUSH; });
+    const auto found = std::find_if_not(live_->commands.begin(), live_->commands.end(),
+                                        [&](const auto& one) { return late(*one.command); });
     return found == live_->commands.end()
                ? 0
                : static_cast<std::size_t>(std::distance(live_->commands.begin(), found));
+}
+
+std::size_t CoreWorld::choice_with_late_flushes() const {
+    return choice_with([](const io& command) { return command.kind == IO_FLUSH; });
+}
+
+std::size_t CoreWorld::choice_with_late_superblocks() const {
+    return choice_with([](const io& command) { return command.area == IO_SUPERBLOCK; });
 }
 
 bool CoreWorld::is_completion(std::size_t choice) const {
     const auto lanes = live_->runnable().size();
     return choice >= lanes && choice < lanes + live_->commands.size() &&
            live_->commands[choice - lanes].command->kind != IO_READ;
+}
+
+void CoreWorld::run(unsigned lane) {
+    lane < shape_.lanes ? vd_run_lane(&live_->target, lane) : vd_run(&live_->target);
 }
 
 void CoreWorld::step(std::size_t choice) {
@@ -739,13 +779,7 @@ void CoreWorld::step(std::size_t choice) {
         auto running = live.running.find(lane);
         if (running == live.running.end()) {
             live.woken.erase(lane);
-            running = live.running
-                          .try_emplace(lane,
-                                       [this, lane] {
-                                           lane < shape_.lanes ? vd_run_lane(&live_->target, lane)
-                                                               : vd_run(&live_->target);
-                                       })
-                          .first;
+            running = live.running.try_emplace(lane, [this, lane] { run(lane); }).first;
         }
         if (running->second.resume()) {
             live.running.erase(running);
@@ -761,6 +795,17 @@ void CoreWorld::step(std::size_t choice) {
     auto* host = live.direct.at(choice);
     live.direct.erase(live.direct.begin() + static_cast<std::ptrdiff_t>(choice));
     end_direct_read(*host);
+}
+
+void CoreWorld::step_whole() {
+    const auto lanes = live_->runnable();
+    if (lanes.empty() || !live_->running.empty()) {
+        step(0);
+        return;
+    }
+    ++now_;
+    live_->woken.erase(lanes[0]);
+    run(lanes[0]);
 }
 
 int CoreWorld::perform(const io& command, std::size_t flushes_until) {
@@ -794,6 +839,7 @@ int CoreWorld::perform(const io& command, std::size_t flushes_until) {
         default:
             if (faults.flushes > 0) {
                 --faults.flushes;
+                media.fail_flush(flushes_until);
                 return -EIO;
             }
             media.complete_flush(flushes_until);
@@ -814,7 +860,7 @@ void CoreWorld::settle() {
         if (steps > 1'000'000) {
             throw Violation("liveness: it never comes to rest");
         }
-        step(0);
+        step_whole();
     }
     if (!hosts_.empty()) {
         throw Violation("liveness: a request is never answered");
@@ -822,6 +868,25 @@ void CoreWorld::settle() {
     for (auto& lane : live_->lanes) {
         if (!lane_is_idle(&lane)) {
             throw Violation("liveness: a lane holds something back");
+        }
+    }
+}
+
+void CoreWorld::settle_but(std::uint64_t first, std::uint64_t end) {
+    const auto is_held = [&](const auto& one) {
+        return one.command->kind != IO_FLUSH && one.command->area == IO_DATA &&
+               one.command->sector >= first && one.command->sector < end;
+    };
+    for (;;) {
+        const auto& commands = live_->commands;
+        const auto lanes = live_->runnable().size();
+        const auto free = std::find_if_not(commands.begin(), commands.end(), is_held);
+        if (lanes > 0) {
+            step(0);
+        } else if (free != commands.end()) {
+            step(static_cast<std::size_t>(std::distance(commands.begin(), free)));
+        } else {
+            return;
         }
     }
 }
@@ -853,6 +918,9 @@ void CoreWorld::settle_rebuilt() {
 // --- checkers
 
 void CoreWorld::check_dirty_bit(const io& command) const {
+    if (live_->target.geometry.redundancy == 0) {
+        return;
+    }
     const auto region = command.sector / shape_.region;
     for (unsigned member = 0; member < shape_.members; ++member) {
         if (is_out(member)) {
@@ -910,8 +978,12 @@ void CoreWorld::check_sector(std::uint64_t sector, const std::uint8_t* bytes,
         return std::memcmp(expected.data(), bytes, SECTOR_BYTES) == 0;
     });
     if (found == history.end()) {
+        throw Violation(fmt::format("content: sector {} holds {}, which was never written to it",
+                                    sector, get_id(bytes)));
+    }
+    if (found->elsewhere && !is_suspect(sector)) {
         throw Violation(
-            fmt::format("content: sector {} holds what was never written to it", sector));
+            fmt::format("order: sector {} is read from one copy, then from another", sector));
     }
     for (const auto& later : history) {
         const auto settled = live_->after_cut ? later.durable : later.acknowledged;
@@ -923,7 +995,21 @@ void CoreWorld::check_sector(std::uint64_t sector, const std::uint8_t* bytes,
         }
     }
     if (live_->after_cut) {
-        history = {{found->id, 0, 0, 0}};
+        const Version now{found->id, 0, 0, 0};
+        // Another copy may hold another one; nobody reads it, but when this one is lost.
+        const auto before = history;
+        std::erase_if(history, [&](const auto& version) {
+            return live_->target.geometry.copies == 1 || version.id == now.id ||
+                   std::any_of(before.begin(), before.end(), [&](const auto& later) {
+                       return later.durable < never && version.acknowledged < later.begun;
+                   });
+        });
+        for (auto& version : history) {
+            version.acknowledged = never;
+            version.durable = never;
+            version.elsewhere = true;
+        }
+        history.push_back(now);
     }
 }
 
@@ -965,7 +1051,10 @@ bool CoreWorld::dirty_on_media(std::uint64_t region) const {
 /// What the host finds at once, before anything else happens.
 void CoreWorld::peek() {
     for (std::uint64_t sector = 0; sector < sectors(); ++sector) {
-        const auto place = geometry_map(&live_->target.geometry, sector);
+        geometry_place place;
+        if (!vd_read_place(&live_->target, sector, 0, &place)) {
+            throw Violation(fmt::format("content: sector {} is nowhere", sector));
+        }
         if (bad_ranges_overlap(&live_->target.bad, sector, 1)) {
             if (!lost_.contains(sector)) {
                 throw Violation(fmt::format("listed: sector {} is not lost", sector));
@@ -982,7 +1071,8 @@ void CoreWorld::peek() {
 /// written.
 bool CoreWorld::is_doubtful(std::uint64_t sector) const {
     const auto place = geometry_map(&live_->target.geometry, sector);
-    return !live_->target.clean && !vd_can_use(&live_->target, place.member, place.sector) &&
+    return live_->target.geometry.parities > 0 && !live_->target.clean &&
+           !vd_can_use(&live_->target, place.member, place.sector) &&
            dirty_on_media(place.sector / shape_.region);
 }
 
@@ -1048,8 +1138,25 @@ void CoreWorld::check_after_cut() {
     write_doubtful();
 }
 
+void CoreWorld::check_copies() const {
+    const auto& g = live_->target.geometry;
+    for (unsigned first = 0; first < g.members; first += g.copies) {
+        const auto& content = media_[first].current();
+        for (unsigned member = first + 1; member < first + g.copies; ++member) {
+            if (!std::equal(content.begin() + data_offset, content.end(),
+                            media_[member].current().begin() + data_offset)) {
+                throw Violation(fmt::format("parity: member {} is not what {} is", member, first));
+            }
+        }
+    }
+}
+
 void CoreWorld::check_parity() const {
     const auto& g = live_->target.geometry;
+    if (g.parities == 0) {
+        check_copies();
+        return;
+    }
     const std::size_t bytes = std::size_t{g.strip} * SECTOR_BYTES;
     struct alignas(32) Line {
         std::uint8_t bytes[32];
@@ -1088,7 +1195,35 @@ void CoreWorld::check_parity() const {
 
 // --- cuts
 
+std::size_t CoreWorld::knowledge() const {
+    std::size_t hash = 0;
+    const auto add = [&](std::uint64_t value) { hash = mixed(hash ^ value); };
+    for (const auto& history : histories_) {
+        add(history.size());
+        for (const auto& version : history) {
+            for (const auto value : {version.id, version.begun, version.acknowledged,
+                                     version.durable, std::uint64_t{version.elsewhere}}) {
+                add(value);
+            }
+        }
+    }
+    for (const auto member : suspects_) {
+        add(member);
+    }
+    for (const auto sector : lost_) {
+        add(sector + shape_.members);
+    }
+    for (const auto& media : media_) {
+        add(media.unreadable().size());
+        for (const auto sector : media.unreadable()) {
+            add(sector);
+        }
+    }
+    return hash;
+}
+
 std::size_t for_each_cut(const CoreWorld& world, unsigned most, std::uint64_t seed, bool& capped,
+                         Seen& seen,
                          const std::function<void(const std::vector<Content>&)>& action) {
     struct Pending {
         std::size_t member;
@@ -1103,19 +1238,19 @@ std::size_t for_each_cut(const CoreWorld& world, unsigned most, std::uint64_t se
         }
     }
     std::size_t images = 0;
-    std::unordered_set<std::size_t> seen;  // of images, by hash: most differ in nothing that counts
+    const auto knowledge = world.knowledge();
     const auto emit = [&](const auto& bytes_of) {
         auto image = base;
-        std::size_t hash = 0;
+        std::size_t hash = knowledge;
         for (std::size_t i = 0; i < pending.size(); ++i) {
             const auto& [member, write] = pending[i];
             std::copy_n(write->data.begin(), bytes_of(i, write->data.size()),
                         image[member].begin() + static_cast<std::ptrdiff_t>(write->offset));
         }
-        for (const auto& [member, write] : pending) {
-            hash = hash * 31 + std::hash<std::string_view>{}(std::string_view(
-                                   reinterpret_cast<const char*>(&image[member][write->offset]),
-                                   write->data.size()));
+        for (const auto& content : image) {
+            hash =
+                mixed(hash ^ std::hash<std::string_view>{}(std::string_view(
+                                 reinterpret_cast<const char*>(content.data()), content.size())));
         }
         ++images;
         if (seen.insert(hash).second) {

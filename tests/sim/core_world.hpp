@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/core_media.hpp"
@@ -42,9 +43,13 @@ class CoreWorld {
         std::uint64_t begun;
         std::uint64_t acknowledged;  ///< `never` while it is in flight
         std::uint64_t durable;       ///< `never` until a flush, or FUA
+        bool elsewhere = false;      ///< on another copy than the one that is read
     };
     using History = std::vector<Version>;
     static constexpr std::uint64_t never = UINT64_MAX;
+
+    /// By span and number.
+    using Windows = std::set<std::pair<unsigned, std::uint64_t>>;
 
     /// What outlives a machine: its drives, and what its host and its administrator know.
     struct Remains {
@@ -53,6 +58,7 @@ class CoreWorld {
         std::vector<History> histories;
         std::set<unsigned> suspects;   ///< members that something has happened to: may be out
         std::set<std::uint64_t> lost;  ///< sectors that may be listed as lost
+        Windows unsteady;              ///< where something could not be read once
         std::uint64_t instances;       ///< given so far
     };
 
@@ -107,16 +113,23 @@ class CoreWorld {
     [[nodiscard]] std::size_t choices() const;
     /// The one that holds flushes back longest: what they are to cover has time to go wrong.
     [[nodiscard]] std::size_t choice_with_late_flushes() const;
+    /// The same of superblocks: others go on before an epoch is everywhere.
+    [[nodiscard]] std::size_t choice_with_late_superblocks() const;
     /// Whether it changes what is on a member, or ends something: before it a cut makes sense.
     [[nodiscard]] bool is_completion(std::size_t choice) const;
     /// Lets one of them happen.
     void step(std::size_t choice);
     /// Until nothing is left to happen, the oldest first.
     void settle();
+    /// Until nothing is left to happen but the ends of commands to these sectors of members' data.
+    void settle_but(std::uint64_t first, std::uint64_t end);
     /// Ticks until the map is clean.
     void settle_clean();
     /// Ticks until every rebuild has ended.
     void settle_rebuilt();
+
+    /// A hash of what decides whether an image is right: what the host and the administrator know.
+    [[nodiscard]] std::size_t knowledge() const;
 
     // --- checkers: each throws a Violation
 
@@ -125,7 +138,7 @@ class CoreWorld {
     /// After a start: the same by what is durable; what is found is what the sectors hold from now
     /// on. What only doubtful parity could give is an error.
     void check_after_cut();
-    /// P and Q of every row match data, by ISA-L.
+    /// P and Q of every row match data, by ISA-L; copies are the same.
     void check_parity() const;
 
     [[nodiscard]] const CoreShape& shape() const { return shape_; }
@@ -140,6 +153,7 @@ class CoreWorld {
     /// Any of these sectors, as lost for good.
     [[nodiscard]] bool is_listed(std::uint64_t sector, std::uint32_t sectors) const;
     [[nodiscard]] const std::set<std::uint64_t>& lost() const { return lost_; }
+    [[nodiscard]] bool superblock_rots() const { return superblock_rots_; }
     [[nodiscard]] std::uint64_t mismatches() const;
     [[nodiscard]] bool is_out(unsigned member) const;
     [[nodiscard]] const std::set<unsigned>& suspects() const { return suspects_; }
@@ -157,8 +171,11 @@ class CoreWorld {
     friend struct CoreCallbacks;
 
     void start(const std::set<unsigned>& absent);
+    void run(unsigned lane);
+    void step_whole();
     void check_who_is_out(const std::set<unsigned>& absent) const;
     [[nodiscard]] bool dirty_on_media(std::uint64_t region) const;
+    [[nodiscard]] std::size_t choice_with(const std::function<bool(const io&)>& late) const;
     void begin(std::unique_ptr<Host> host);
     void complete_io(std::size_t index);
     [[nodiscard]] int perform(const io& command, std::size_t flushes_until);
@@ -174,6 +191,8 @@ class CoreWorld {
     [[nodiscard]] bool is_beyond_redundancy(std::uint64_t sector) const;
     [[nodiscard]] bool excusable(const request& asked) const;
     void check_listed(const io& command);
+    void check_copies() const;
+    [[nodiscard]] bool is_suspect(std::uint64_t sector) const;
     void check_dirty_bit(const io& command) const;
     void check_known(const io& command) const;
     void check_cleared(const io& command) const;
@@ -185,6 +204,8 @@ class CoreWorld {
     std::vector<History> histories_;
     std::set<unsigned> suspects_;
     std::set<std::uint64_t> lost_;
+    Windows unsteady_;
+    bool superblock_rots_ = false;
     std::uint64_t instances_ = 0;
     std::unique_ptr<Live> live_;
     vd_choice choice_ = VD_UNKNOWN;
@@ -197,10 +218,14 @@ class CoreWorld {
     bool errors_expected_ = false;
 };
 
+/// Images that were tried, with what was known then, by hash.
+using Seen = std::unordered_set<std::size_t>;
+
 /// What the members of a world may hold after a cut now: everything that is durable, and of what is
-/// not any part. Calls `action` with each image; returns how many there were. Subsets of more than
-/// `most` writes are sampled with `seed`, `capped` says so.
+/// not any part. Calls `action` with each image that is not in `seen`; returns how many there were.
+/// Subsets of more than `most` writes are sampled with `seed`, `capped` says so.
 std::size_t for_each_cut(const CoreWorld& world, unsigned most, std::uint64_t seed, bool& capped,
+                         Seen& seen,
                          const std::function<void(const std::vector<Content>&)>& action);
 
 }  // namespace perch::test

@@ -77,6 +77,9 @@ Place md_place(geometry_level level, unsigned n, unsigned strip, std::uint64_t s
 
 /// The VD: dm's striped target over md arrays, with one full data row of a span as its chunk.
 Place vd_place(const geometry& g, std::uint64_t sector) {
+    if (g.parities == 0) {
+        return md_place(g.level, g.members, g.strip, sector);
+    }
     const auto outer = static_cast<std::uint64_t>(g.strip) * g.data;
     const auto span = static_cast<unsigned>(sector / outer % g.spans);
     const auto inner = sector / outer / g.spans * outer + sector % outer;
@@ -183,6 +186,7 @@ TEST_CASE("core geometry: shapes that no VD can have") {
     refused({GEOMETRY_RAID0, 0, 0});
     refused({GEOMETRY_RAID0, 257, 257});
     refused({GEOMETRY_RAID1, 1, 1});
+    refused({GEOMETRY_RAID1, 33, 33});
     refused({GEOMETRY_RAID10, 2, 2});
     refused({GEOMETRY_RAID10, 5, 5});
     refused({GEOMETRY_RAID5, 2, 2});

@@ -172,7 +172,8 @@ TEST_CASE("core superblock: the newest epoch counts, unless a member in sync has
     CHECK(fresh.number() == 1);
 }
 
-TEST_CASE("core superblock: an epoch that was cut off is none beside another one of the same parent") {
+TEST_CASE(
+    "core superblock: an epoch that was cut off is none beside another one of the same parent") {
     // The start was cut off when only member 0 had its epoch; then the others started without it.
     constexpr Epoch cut_off{2, 9, all.nonce, {in_sync, in_sync, in_sync, in_sync}};
     Found returned({&cut_off, &without_0, &without_0, &without_0});
@@ -187,6 +188,17 @@ TEST_CASE("core superblock: an epoch that was cut off is none beside another one
     Found both({&cut_off, &without_0, &all, &all});
     CHECK(both.choose() == SUPERBLOCK_CHOSEN);
     CHECK(both.number() == 1);
+    // Start after start was cut off, each without the member that had not got the epoch before.
+    constexpr Epoch first{2, 9, all.nonce, {in_sync, in_sync, in_sync, in_sync}};
+    constexpr Epoch second{3, 10, first.nonce, {in_sync, in_sync, in_sync, absent}};
+    constexpr Epoch third{4, 11, second.nonce, {in_sync, in_sync, absent, absent}};
+    Found chain({&third, &second, &first, &all});
+    CHECK(chain.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(chain.number() == 1);
+    // The second one was not.
+    Found acted({&third, &second, &second, &all});
+    CHECK(acted.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(acted.number() == 3);
     // A damaged copy was not the other one's.
     Found damaged({&cut_off, &without_0, nullptr, nullptr});
     damaged.damaged[1] = true;
@@ -215,7 +227,7 @@ TEST_CASE("core superblock: members that ran apart are two histories, whoever co
     CHECK(strange.choose() == SUPERBLOCK_TWO_HISTORIES);
 }
 
-TEST_CASE("core superblock: clean is what every member in sync of the epoch says") {
+TEST_CASE("core superblock: clean is what everybody who carries the epoch says") {
     Found found({&all, &without_0, &without_0, &without_0});
     REQUIRE(found.choose() == SUPERBLOCK_CHOSEN);
     CHECK_FALSE(superblock_clean(found.found.data(), members, found.chosen));
@@ -224,6 +236,14 @@ TEST_CASE("core superblock: clean is what every member in sync of the epoch says
         found.superblocks[row]->flags = htole32(PERCH_SUPERBLOCK_CLEAN);
     }
     CHECK(superblock_clean(found.found.data(), members, found.chosen));
+
+    // Member 0 was rebuilt, but the epoch that says so never reached it; nor was anything stopped.
+    constexpr Epoch rebuilding{4, 12, 3, {PERCH_MEMBER_REBUILDING, in_sync, in_sync, in_sync}};
+    constexpr Epoch rebuilt{5, 13, rebuilding.nonce, {in_sync, in_sync, in_sync, in_sync}};
+    Found cut_off({&rebuilding, &rebuilt, &rebuilt, &rebuilt});
+    REQUIRE(cut_off.choose() == SUPERBLOCK_CHOSEN);
+    CHECK(cut_off.number() == 4);
+    CHECK_FALSE(superblock_clean(cut_off.found.data(), members, cut_off.chosen));
 }
 
 TEST_CASE("core member: trust is lost at once, and gained by a rebuild alone") {
