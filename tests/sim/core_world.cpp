@@ -757,7 +757,9 @@ std::size_t CoreWorld::choice_with_late_flushes() const {
 }
 
 std::size_t CoreWorld::choice_with_late_superblocks() const {
-    return choice_with([](const io& command) { return command.area == IO_SUPERBLOCK; });
+    return choice_with([](const io& command) {
+        return command.area == IO_SUPERBLOCK || command.area == IO_BAD_RANGES;
+    });
 }
 
 bool CoreWorld::is_completion(std::size_t choice) const {

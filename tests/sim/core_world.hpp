@@ -113,7 +113,7 @@ class CoreWorld {
     [[nodiscard]] std::size_t choices() const;
     /// The one that holds flushes back longest: what they are to cover has time to go wrong.
     [[nodiscard]] std::size_t choice_with_late_flushes() const;
-    /// The same of superblocks: others go on before an epoch is everywhere.
+    /// The same of superblocks and bad ranges: others go on before these are everywhere.
     [[nodiscard]] std::size_t choice_with_late_superblocks() const;
     /// Whether it changes what is on a member, or ends something: before it a cut makes sense.
     [[nodiscard]] bool is_completion(std::size_t choice) const;
