@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "sim/core_world.hpp"
+#include "sim/core_cuts.hpp"
 
 namespace perch::test {
 

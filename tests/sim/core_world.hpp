@@ -9,29 +9,15 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
-#include "sim/core_media.hpp"
-#include "support/core.hpp"
+#include "sim/core_disks.hpp"
 
 namespace perch::test {
 
 /// A rule of the core did not hold. The text begins with the checker's name.
 struct Violation : std::runtime_error {
     using std::runtime_error::runtime_error;
-};
-
-struct CoreShape {
-    geometry_level level = GEOMETRY_RAID5;
-    unsigned members = 3;
-    unsigned per_span = 3;
-    unsigned strip = 8;   ///< sectors
-    unsigned rows = 2;    ///< of a span
-    unsigned region = 8;  ///< sectors of a member
-    unsigned lanes = 3;
-    unsigned windows = 1;  ///< of a lane
-    unsigned task_depth = 2;
 };
 
 /// A VD, its members and its host.
@@ -217,15 +203,5 @@ class CoreWorld {
     unsigned failed_ = 0;
     bool errors_expected_ = false;
 };
-
-/// Images that were tried, with what was known then, by hash.
-using Seen = std::unordered_set<std::size_t>;
-
-/// What the members of a world may hold after a cut now: everything that is durable, and of what is
-/// not any part. Calls `action` with each image that is not in `seen`; returns how many there were.
-/// Subsets of more than `most` writes are sampled with `seed`, `capped` says so.
-std::size_t for_each_cut(const CoreWorld& world, unsigned most, std::uint64_t seed, bool& capped,
-                         Seen& seen,
-                         const std::function<void(const std::vector<Content>&)>& action);
 
 }  // namespace perch::test
