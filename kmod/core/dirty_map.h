@@ -4,7 +4,7 @@
  *
  * A region is the same range of every member's data. The map on the members is what
  * uapi/perch_format.h describes; this is its copy in memory, and the decisions about it. It does no
- * I/O: vd.c writes the pages that it makes.
+ * I/O: metadata.c writes the pages that it makes.
  */
 #ifndef PERCH_CORE_DIRTY_MAP_H
 #define PERCH_CORE_DIRTY_MAP_H
@@ -56,7 +56,7 @@ u64 dirty_map_region(const struct dirty_map *map, u64 member_sector);
 
 /*
  * A write to a region begins. False: its bit is not durable yet; the window is on `waiters` and will
- * be given back by dirty_map_released(). Either way the write counts until dirty_map_leave().
+ * be given back by dirty_map_written(). Either way the write counts until dirty_map_leave().
  */
 bool dirty_map_enter(struct dirty_map *map, u64 region, struct window *window);
 /* It has ended: all its writes are complete. */

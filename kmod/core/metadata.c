@@ -11,9 +11,8 @@
  *  (c) A work that failed on a member is done once more when that member is out. A write is tried
  *      twice before. A flush is not: what it was to cover may be gone, and a second one that succeeds
  *      proves nothing.
- *  (d) An epoch is begun when the one before it has ended on every member that it names; so members
- *      in sync carry two epochs at most. After a start some may carry one that was cut off: they get
- *      the chosen one first ("heals").
+ *  (d) An epoch is begun when the one before it has ended on every member that it names. After a start
+ *      some members in sync may carry one that was cut off: they get the chosen one first ("heals").
  *  (e) More members lost than a span's level survives: nothing is recorded, the VD is broken. Writes
  *      and flushes are errors from then on, and a later start finds the epoch as it was.
  *  (f) Bits are set, and windows go on, only when the page is on all members. Bits are cleared only
@@ -299,7 +298,7 @@ static void begin_flush(struct vd *vd)
 	env_lock(&metadata->lock);
 	metadata->flushing = metadata->flushes;
 	metadata->flushes = NULL;
-	metadata->flush_stops = metadata->stop != NULL && !task_is_running(&vd->task);
+	metadata->flush_stops = metadata->stop != NULL && !task_is_busy(&vd->task);
 	env_unlock(&metadata->lock);
 	/* What is idle now has no write that the flush, issued after this, would not cover. */
 	metadata->flush_clears = metadata->tick_due && vd_is_optimal(vd) &&

@@ -43,8 +43,9 @@ struct plan {
  * far as they are not lost. Of equal ones, the one that relies on old parity least.
  *
  * Parity that is not known good is neither modified nor used to compute a lost block. A lost block
- * (here and below also one that is unreadable) that is not covered whole is undefined then (PLAN_UNDEFINED): the caller lists it as lost before
- * it makes parity from a content of its choice; `read` is what that takes.
+ * (here and below also one that is unreadable) that is not covered whole is undefined then
+ * (PLAN_UNDEFINED): the caller lists it as lost before it makes parity from a content of its choice;
+ * `read` is what that takes.
  */
 struct plan plan_write(const struct plan_window *window);
 

@@ -55,7 +55,7 @@ void task_want(struct vd *vd, enum request_kind kind, bool repair)
 	vd->env->wake(vd->env, vd->lanes);
 }
 
-bool task_is_running(const struct task *task)
+bool task_is_busy(const struct task *task)
 {
 	return task->busy > 0;
 }

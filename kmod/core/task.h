@@ -35,7 +35,7 @@ struct task {
 	u32 depth;		/* windows at a time; 0: tasks pause */
 	u64 next, end;		/* places: the next one, and the first that is not to be done */
 	u32 busy;		/* slots in use */
-	bool failed;		/* some window was not done: on from `done` with the next tick */
+	bool failed;		/* some window was not done: on from `rebuilt` with the next tick */
 	u64 region;		/* resync: of the dirty map */
 
 	u64 rebuilt;		/* places below are rebuilt; env_load() */
@@ -52,7 +52,7 @@ void task_want(struct vd *vd, enum request_kind kind, bool repair);
 void task_collect(struct vd *vd, bool ticked);
 void task_issue(struct vd *vd);
 
-bool task_is_running(const struct task *task);
+bool task_is_busy(const struct task *task);
 /* A rebuild has done all windows. */
 bool task_is_at_end(const struct task *task);
 /* Sectors of each member's data that are rebuilt, below which nothing is left out. */

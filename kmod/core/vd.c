@@ -375,7 +375,7 @@ void vd_run(struct vd *vd)
 
 /* --- what it is like */
 
-bool vd_in_sync(struct vd *vd)
+bool vd_is_resynced(struct vd *vd)
 {
 	return !dirty_map_has_unknown(&vd->map);
 }

@@ -115,7 +115,7 @@ void vd_run_lane(struct vd *vd, u32 lane);
 void vd_run(struct vd *vd);
 
 /* Whether parity is known to match everywhere. */
-bool vd_in_sync(struct vd *vd);
+bool vd_is_resynced(struct vd *vd);
 /* Whether all members are in sync. */
 bool vd_is_optimal(const struct vd *vd);
 bool vd_is_broken(const struct vd *vd);

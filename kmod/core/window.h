@@ -33,7 +33,7 @@ struct window {
 	u32 span;
 	u32 number;		/* of the row */
 	u64 region;		/* of the dirty map */
-	struct window *next_waiter;	/* the dirty map's, or the lane's, while it waits */
+	struct window *next_waiter;	/* of the list that it is on while it waits, or is resumed */
 
 	/* Pieces that wait for the next operation, in the order they came. */
 	struct piece *pending;

@@ -260,8 +260,8 @@ struct perch_map_page {
 
 /*
  * Bad ranges: blocks of the VD, by its address, that were lost beyond redundancy. They read as
- * errors until they are rewritten, which removes them. A range may stand in any page; ranges do not
- * overlap. The extent is two halves; page i is at i * 4 KiB of each. Every member has the list, and
+ * errors until they are rewritten, which removes them. A range may stand in any page; what any range
+ * names is lost. The extent is two halves; page i is at i * 4 KiB of each. Every member has the list, and
  * of a page the valid one with the highest update_counter among all halves of all in-sync members
  * counts; a writer overwrites the older half of each member. A page of zeros is an empty one.
  */

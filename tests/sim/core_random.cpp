@@ -120,7 +120,8 @@ class Run {
         }
     }
 
-    /// What happens to a drive; never more than the level survives.
+    /// What happens to a drive. Never are more members lost than the level survives; of sectors
+    /// that cannot be read there may be any number.
     void fault() {
         auto& world = *world_;
         const auto member = any_member();

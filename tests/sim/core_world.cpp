@@ -300,7 +300,7 @@ std::uint32_t CoreWorld::row_sectors() const {
 }
 
 bool CoreWorld::in_sync() const {
-    return vd_in_sync(&live_->target);
+    return vd_is_resynced(&live_->target);
 }
 
 // --- the host
