@@ -366,4 +366,44 @@ TEST_CASE("core: a member that was lost is not trusted when it returns, however 
     }
 }
 
+TEST_CASE(
+    "core: a drive that hangs holds up what needs it, and nothing else; then nothing is lost") {
+    for (const auto& shape : {raid5, raid6, CoreShape{GEOMETRY_RAID10, 4, 2},
+                              CoreShape{GEOMETRY_RAID50, 6, 3}, CoreShape{GEOMETRY_RAID0, 3, 1}}) {
+        for (unsigned member = 0; member < shape.members; ++member) {
+            for (const bool is_pulled : {false, true}) {
+                if (is_pulled && !survives(shape, {member})) {
+                    continue;
+                }
+                const auto world = filled(shape);
+                world->hang(member);
+                const auto geometry = make_geometry(shape);
+                const bool mirror = shape.level == GEOMETRY_RAID10;
+                for (std::uint64_t sector = 0; sector < world->sectors(); ++sector) {
+                    const auto place = geometry_map(&geometry, sector);
+                    const bool needed =
+                        mirror ? place.member / 2 == member / 2 : place.member == member;
+                    if (!needed) {
+                        world->read(sector, 1);
+                    }
+                }
+                world->settle_beside_hanging();
+                CHECK(world->unanswered() == 0);
+                world->write(0, world->row_sectors());
+                world->read(0, world->row_sectors());
+                world->flush();
+                world->settle_beside_hanging();
+                CHECK(world->unanswered() > 0);
+                if (is_pulled) {
+                    world->pull(member);
+                }
+                world->settle();
+                CHECK(world->failed() == 0);
+                CHECK(members_out(*world) == (is_pulled ? std::set{member} : std::set<unsigned>{}));
+                world->check_content();
+            }
+        }
+    }
+}
+
 }  // namespace perch::test

@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// Stacks are switched by Boost.Context's primitives: swapcontext() makes two system calls each
+// time, and boost::context::fiber uses it when there are sanitizers.
 #include "sim/core_fibers.hpp"
 
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#include <ucontext.h>
 
+#include <boost/context/detail/fcontext.hpp>
 #include <cstdint>
 #include <exception>
 #include <utility>
 #include <vector>
 
+/// A fake stack for each of millions of fibers, and a long memory of what was freed, cost more than
+/// all else together.
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() {
+    return "detect_stack_use_after_return=0:quarantine_size_mb=16";
+}
+
 namespace perch::test {
 
 namespace {
+
+using boost::context::detail::fcontext_t;
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
 
 constexpr std::size_t stack_bytes = 256 << 10;
 using Stack = std::vector<char>;
@@ -28,12 +42,11 @@ std::vector<Stack>& spare_stacks() {
 struct Fiber::State {
     std::function<void()> work;
     Stack stack;
-    ucontext_t own{};
-    ucontext_t caller{};
+    fcontext_t own = nullptr;  ///< where it goes on; null before its start
+    fcontext_t caller = nullptr;
     const void* caller_stack = nullptr;
     std::size_t caller_bytes = 0;
     void* fake_stack = nullptr;  ///< AddressSanitizer's
-    bool started = false;
     bool ended = false;
     std::exception_ptr thrown;
 
@@ -41,8 +54,9 @@ struct Fiber::State {
         static State* state = nullptr;
         return state;
     }
-    static void enter() {
+    static void enter(transfer_t from) {
         auto& self = *current();
+        self.caller = from.fctx;
         __sanitizer_finish_switch_fiber(nullptr, &self.caller_stack, &self.caller_bytes);
         try {
             self.work();
@@ -51,7 +65,7 @@ struct Fiber::State {
         }
         self.ended = true;
         __sanitizer_start_switch_fiber(nullptr, self.caller_stack, self.caller_bytes);
-        swapcontext(&self.own, &self.caller);
+        jump_fcontext(self.caller, nullptr);
     }
 };
 
@@ -73,17 +87,14 @@ Fiber::~Fiber() {
 
 bool Fiber::resume() {
     auto& state = *state_;
-    if (!state.started) {
-        state.started = true;
-        getcontext(&state.own);
-        state.own.uc_stack.ss_sp = state.stack.data();
-        state.own.uc_stack.ss_size = state.stack.size();
-        makecontext(&state.own, State::enter, 0);
+    if (state.own == nullptr) {
+        state.own = make_fcontext(state.stack.data() + state.stack.size(), state.stack.size(),
+                                  State::enter);
     }
     auto* outer = std::exchange(State::current(), &state);
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, state.stack.data(), state.stack.size());
-    swapcontext(&state.caller, &state.own);
+    state.own = jump_fcontext(state.own, nullptr).fctx;
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
     State::current() = outer;
     if (state.thrown) {
@@ -98,7 +109,7 @@ void Fiber::pause() {
         return;
     }
     __sanitizer_start_switch_fiber(&state->fake_stack, state->caller_stack, state->caller_bytes);
-    swapcontext(&state->own, &state->caller);
+    state->caller = jump_fcontext(state->caller, nullptr).fctx;
     __sanitizer_finish_switch_fiber(state->fake_stack, &state->caller_stack, &state->caller_bytes);
 }
 

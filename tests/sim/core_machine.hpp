@@ -43,10 +43,12 @@ struct CoreWorld::Live {
     std::vector<u16> users;
     std::vector<perch_bad_page> bad_pages{1};
     std::vector<Command> commands;
+    std::vector<Command> held;  ///< of drives that hang
     std::set<unsigned> woken;
     std::map<unsigned, Fiber> running;  ///< by lane: it is at a call of its environment
     std::set<unsigned> absent;
     std::vector<Host*> direct;
+    std::vector<Host*> direct_held;
     bool after_cut = false;
 
     /// Lanes that could go on.

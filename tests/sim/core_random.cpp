@@ -19,13 +19,18 @@ namespace {
 struct Counts {
     std::uint64_t cuts = 0;
     std::uint64_t losses = 0;
+    std::uint64_t hangs = 0;
     std::uint64_t rebuilds = 0;
     std::uint64_t commands = 0;
 };
 
+/// Whether some drives are slow, or hang.
+enum class Drives { prompt, slow };
+
 class Run {
   public:
-    Run(std::uint64_t seed, Counts& counts) : random_(seed), counts_(counts) {}
+    Run(std::uint64_t seed, Drives drives, Counts& counts)
+        : random_(seed), drives_(drives), counts_(counts) {}
 
     void run() {
         const auto shape = random_shape();
@@ -115,8 +120,11 @@ class Run {
             case 5:
                 from(0, 1) == 0 ? world.check(from(0, 1) == 0) : world.patrol();
                 break;
-            default:
-                world.write(row + first, from(1, std::min(most, 12U)), from(0, 7) == 0);
+            default: {
+                // One after the other: arguments are evaluated in the compiler's order.
+                const bool fua = from(0, 7) == 0;
+                world.write(row + first, from(1, std::min(most, 12U)), fua);
+            }
         }
     }
 
@@ -152,11 +160,41 @@ class Run {
         ++counts_.losses;
     }
 
-    /// Lets anything happen for a while; in some runs flushes take very long.
+    /// Two of three times one that hangs goes on, or fails as when its time-out has passed;
+    /// otherwise one more hangs.
+    void hang() {
+        auto& world = *world_;
+        if (world.hanging().empty() || from(0, 2) == 0) {
+            world.hang(any_member());
+            ++counts_.hangs;
+            return;
+        }
+        const auto member = *world.hanging().begin();
+        auto suspects = world.suspects();
+        suspects.insert(member);
+        if (with_faults_ && from(0, 3) == 0 && survives(world.shape(), suspects)) {
+            world.pull(member);
+            ++counts_.losses;
+        } else {
+            world.answer(member);
+        }
+    }
+
+    /// Lets anything happen for a while; in some runs flushes take very long, or one member.
     void steps(unsigned number) {
         auto& world = *world_;
         const bool late = from(0, 2) == 0;
+        const bool slow = drives_ == Drives::slow && from(0, 1) == 0;
+        const auto slow_member = slow ? any_member() : 0;
+        const auto choose = [&] {
+            return late && from(0, 7) != 0   ? world.choice_with_late_flushes()
+                   : slow && from(0, 7) != 0 ? world.choice_with_late_member(slow_member)
+                                             : random_() % world.choices();
+        };
         for (unsigned i = 0; i < number; ++i) {
+            if (drives_ == Drives::slow && from(0, 19) == 0) {
+                hang();
+            }
             if (world.choices() == 0 || from(0, 15) == 0) {
                 request();
             }
@@ -164,8 +202,7 @@ class Run {
                 fault();
             }
             if (world.choices() > 0) {
-                world.step(late && from(0, 7) != 0 ? world.choice_with_late_flushes()
-                                                   : random_() % world.choices());
+                world.step(choose());
             }
         }
     }
@@ -299,6 +336,7 @@ class Run {
     }
 
     std::mt19937_64 random_;
+    Drives drives_;
     Counts& counts_;
     std::unique_ptr<CoreWorld> world_;
     bool with_faults_ = false;
@@ -308,30 +346,39 @@ class Run {
 
 namespace {
 
-void run_seeds(const std::vector<std::uint64_t>& seeds, std::uint64_t least_commands) {
+void run_seeds(const std::vector<std::uint64_t>& seeds, Drives drives, std::uint64_t least) {
     Counts counts;
     for (const auto seed : seeds) {
         try {
-            Run(seed, counts).run();
+            Run(seed, drives, counts).run();
         } catch (const Violation& violation) {
             FAIL("PERCH_SEED=" << seed << ": " << violation.what());
         }
     }
-    std::cout << fmt::format("  {} seeds, {} cuts, {} losses, {} rebuilds, {} commands\n",
-                             seeds.size(), counts.cuts, counts.losses, counts.rebuilds,
-                             counts.commands);
-    CHECK(counts.commands >= least_commands);
+    std::cout << fmt::format("  {} seeds, {} cuts, {} losses, {} hangs, {} rebuilds, {} commands\n",
+                             seeds.size(), counts.cuts, counts.losses, counts.hangs,
+                             counts.rebuilds, counts.commands);
+    CHECK(counts.commands >= least * seeds.size());
+    CHECK((counts.hangs > 0) == (drives == Drives::slow));
+}
+
+/// PERCH_SEED=n: that one; PERCH_SEEDS=n: that many.
+void run_seeds(Drives drives, std::uint64_t number) {
+    std::vector<std::uint64_t> all(
+        from_environment("PERCH_SEEDS", std::getenv("PERCH_SEED") ? 1 : number));
+    std::iota(all.begin(), all.end(), from_environment("PERCH_SEED", 1));
+    // A single seed may be one of few commands.
+    run_seeds(all, drives, all.size() < 100 ? 0 : 500);
 }
 
 }  // namespace
 
-/// PERCH_SEED=n runs that one; PERCH_SEEDS=n that many.
 TEST_CASE("core: long random runs with cuts, and with lost members") {
-    const auto seeds = from_environment("PERCH_SEEDS", std::getenv("PERCH_SEED") ? 1 : 250);
-    std::vector<std::uint64_t> all(seeds);
-    std::iota(all.begin(), all.end(), from_environment("PERCH_SEED", 1));
-    // A single seed may be one of few commands.
-    run_seeds(all, seeds < 100 ? 1 : seeds * 500);
+    run_seeds(Drives::prompt, 250);
+}
+
+TEST_CASE("core: long random runs with drives that are slow or hang") {
+    run_seeds(Drives::slow, 150);
 }
 
 TEST_CASE("core: seeds that failed once") {
@@ -343,7 +390,8 @@ TEST_CASE("core: seeds that failed once") {
         }
     }
     REQUIRE(!seeds.empty());
-    run_seeds(seeds, 1);
+    run_seeds(seeds, Drives::prompt, 1);
+    run_seeds(seeds, Drives::slow, 1);
 }
 
 }  // namespace perch::test

@@ -72,6 +72,7 @@ struct CoreCallbacks {
                         Content(bytes, bytes + std::size_t{command->sectors} * SECTOR_BYTES));
         }
         self.live_->commands.push_back({command, media.begin_flush()});
+        self.hold_back();
     }
     static void end_request(CoreWorld& self, request* asked, int error) {
         check_unlocked(self);
@@ -313,6 +314,7 @@ void CoreWorld::begin(std::unique_ptr<Host> host) {
     hosts_.push_back(std::move(host));
     if (hosts_.back()->direct) {
         live_->direct.push_back(hosts_.back().get());
+        hold_back();
     } else {
         vd_submit(&live_->target, &asked);
     }
@@ -443,6 +445,7 @@ void CoreWorld::end_direct_read(Host& host) {
 
 void CoreWorld::pull(unsigned member) {
     trace("{} pull {}\n", now_, member);
+    answer(member);
     suspects_.insert(member);
     faults_[member].pulled = true;
     media_[member].pull();
@@ -479,6 +482,42 @@ void CoreWorld::damage_superblock(unsigned member) {
     superblock_rots_ = true;
 }
 
+void CoreWorld::hang(unsigned member) {
+    trace("{} member {} hangs\n", now_, member);
+    hanging_.insert(member);
+    hold_back();
+}
+
+void CoreWorld::answer(unsigned member) {
+    if (hanging_.erase(member) == 0) {
+        return;
+    }
+    trace("{} member {} answers again\n", now_, member);
+    auto& live = *live_;
+    live.commands.insert(live.commands.end(), live.held.begin(), live.held.end());
+    live.direct.insert(live.direct.end(), live.direct_held.begin(), live.direct_held.end());
+    live.held.clear();
+    live.direct_held.clear();
+    hold_back();
+}
+
+void CoreWorld::hold_back() {
+    if (hanging_.empty()) {
+        return;
+    }
+    const auto move = [](auto& from, auto& to, const auto& answers) {
+        const auto held = std::stable_partition(from.begin(), from.end(), answers);
+        to.insert(to.end(), held, from.end());
+        from.erase(held, from.end());
+    };
+    move(live_->commands, live_->held,
+         [&](const auto& one) { return !hanging_.contains(one.command->member); });
+    move(live_->direct, live_->direct_held, [&](const Host* host) {
+        return std::none_of(host->places.begin(), host->places.end(),
+                            [&](const auto& place) { return hanging_.contains(place.member); });
+    });
+}
+
 // --- what happens next
 
 std::size_t CoreWorld::choices() const {
@@ -505,6 +544,10 @@ std::size_t CoreWorld::choice_with_late_superblocks() const {
     return choice_with([](const io& command) {
         return command.area == IO_SUPERBLOCK || command.area == IO_BAD_RANGES;
     });
+}
+
+std::size_t CoreWorld::choice_with_late_member(unsigned member) const {
+    return choice_with([&](const io& command) { return command.member == member; });
 }
 
 bool CoreWorld::is_completion(std::size_t choice) const {
@@ -602,13 +645,20 @@ void CoreWorld::complete_io(std::size_t index) {
     vd_io_done(&live_->target, command, error);
 }
 
-void CoreWorld::settle() {
+void CoreWorld::settle_beside_hanging() {
     for (std::size_t steps = 0; choices() > 0; ++steps) {
         if (steps > 1'000'000) {
             throw Violation("liveness: it never comes to rest");
         }
         step_whole();
     }
+}
+
+void CoreWorld::settle() {
+    while (!hanging_.empty()) {
+        answer(*hanging_.begin());
+    }
+    settle_beside_hanging();
     if (!hosts_.empty()) {
         throw Violation("liveness: a request is never answered");
     }

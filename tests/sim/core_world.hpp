@@ -92,6 +92,11 @@ class CoreWorld {
     void flip(unsigned member, std::uint64_t sector);
     /// The copy of its superblock that counts now is damaged.
     void damage_superblock(unsigned member);
+    /// What was asked of it and will be does not end, until it answers again or is pulled. (A drive
+    /// whose own time-out has passed is reset, which is one or the other.)
+    void hang(unsigned member);
+    void answer(unsigned member);
+    [[nodiscard]] const std::set<unsigned>& hanging() const { return hanging_; }
 
     // --- what happens next
 
@@ -101,12 +106,16 @@ class CoreWorld {
     [[nodiscard]] std::size_t choice_with_late_flushes() const;
     /// The same of superblocks and bad ranges: others go on before these are everywhere.
     [[nodiscard]] std::size_t choice_with_late_superblocks() const;
+    /// What this member does comes last: others are far ahead of it.
+    [[nodiscard]] std::size_t choice_with_late_member(unsigned member) const;
     /// Whether it changes what is on a member, or ends something: before it a cut makes sense.
     [[nodiscard]] bool is_completion(std::size_t choice) const;
     /// Lets one of them happen.
     void step(std::size_t choice);
-    /// Until nothing is left to happen, the oldest first.
+    /// Until nothing is left to happen, the oldest first; drives that hang answer before that.
     void settle();
+    /// Until nothing is left to happen but what drives that hang hold up.
+    void settle_beside_hanging();
     /// Until nothing is left to happen but the ends of commands to these sectors of members' data.
     void settle_but(std::uint64_t first, std::uint64_t end);
     /// Ticks until the map is clean.
@@ -144,6 +153,7 @@ class CoreWorld {
     [[nodiscard]] bool is_out(unsigned member) const;
     [[nodiscard]] const std::set<unsigned>& suspects() const { return suspects_; }
     [[nodiscard]] unsigned failed() const { return failed_; }  ///< requests that ended in an error
+    [[nodiscard]] std::size_t unanswered() const { return hosts_.size(); }
 
   private:
     struct Live;
@@ -163,6 +173,7 @@ class CoreWorld {
     [[nodiscard]] bool dirty_on_media(std::uint64_t region) const;
     [[nodiscard]] std::size_t choice_with(const std::function<bool(const io&)>& late) const;
     void begin(std::unique_ptr<Host> host);
+    void hold_back();
     void complete_io(std::size_t index);
     [[nodiscard]] int perform(const io& command, std::size_t flushes_until);
     void end(Host& host, int error);
@@ -191,6 +202,7 @@ class CoreWorld {
     std::set<unsigned> suspects_;
     std::set<std::uint64_t> lost_;
     Windows unsteady_;
+    std::set<unsigned> hanging_;
     bool superblock_rots_ = false;
     std::uint64_t instances_ = 0;
     std::unique_ptr<Live> live_;
