@@ -94,7 +94,11 @@ def unpack(archives: list[Path], directory: Path) -> None:
 def install(list_file: Path) -> None:
     """Install on this host what `list_file` names (one package a line, # comments) and is missing."""
     lines = (line.split("#")[0].strip() for line in list_file.read_text(encoding="utf-8").splitlines())
-    wanted = [line for line in lines if line]
+    install_packages([line for line in lines if line])
+
+
+def install_packages(wanted: list[str]) -> None:
+    """Install on this host those of these packages that are missing."""
     missing = [name for name in wanted if not _is_installed(name)]
     if not missing:
         return

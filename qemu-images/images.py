@@ -184,6 +184,21 @@ class _Closure:
         raise ImageError(f"the Debian packages have no library {library}")
 
 
+def given_kernel() -> Path | None:
+    """$PERCH_KERNEL: a directory with a kernel for the fast guest instead of Debian's, such as one that looks for mistakes:
+    bzImage, modules/, and build/ to build our module against."""
+    return Path(os.environ["PERCH_KERNEL"]) if os.environ.get("PERCH_KERNEL") else None
+
+
+def _take_given_kernel(given: Path, tree: Path) -> None:
+    """Put it in the place of Debian's in an unpacked root."""
+    version = (given / "build/include/config/kernel.release").read_text(encoding="ascii").strip()
+    for path in (tree / "boot").glob("vmlinuz-*"):
+        path.unlink()
+    shutil.copyfile(given / "bzImage", tree / f"boot/vmlinuz-{version}")
+    shutil.copytree(given / "modules", tree / f"usr/lib/modules/{version}")
+
+
 def _kernel_version(tree: Path) -> str:
     return next((tree / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
 
@@ -199,11 +214,11 @@ def _module_files(tree: Path, version: str) -> list[str]:
     by_name = {Path(path).name.split(".ko")[0].replace("-", "_"): path for path in depends}
     builtin = (tree / base / "modules.builtin").read_text(encoding="ascii")
     built_in = {Path(line).name.split(".ko")[0].replace("-", "_") for line in builtin.splitlines()}
-    # Chosen by the kernel at run time, so not among the dependencies.
-    wanted = [*MODULES, *(name for name in ("crc32c_intel", "xor", "raid6_pq") if name in by_name)]
+    # Chosen by the kernel at run time, so not among the dependencies; our own module's.
+    wanted = [*MODULES, *(name for name in ("crc32c_intel", "libcrc32c", "xor", "raid6_pq") if name in by_name)]
     files = {}
     for module in wanted:
-        if module in built_in:
+        if module in built_in or (module not in by_name and given_kernel()):
             continue
         if module not in by_name:
             raise ImageError(f"kernel {version} has no module {module}")
@@ -214,21 +229,34 @@ def _module_files(tree: Path, version: str) -> list[str]:
 
 def fast(tree: Path | None) -> Boot:
     """The fast guest with the install tree `tree` in it (None: without our programs)."""
-    archives = debs.resolve(FAST_PACKAGES)
-    sources = sorted(path for path in (HERE / "fast").iterdir() if path.is_file())
-    key = cache.key_of(*(deb.filename for deb in archives), Path(__file__).resolve(), HERE / "cpio.py", HERE / "agent",
-                       *sources)
-    directory = cache.entry("fast", key, _build_fast)
+    directory = _fast_base()
     initrd = directory / "initrd.img"
     return Boot(directory / "vmlinuz", _with_overlay(initrd, tree) if tree else initrd,
                 {"perch-tools": directory / "tools.img"})
+
+
+def fast_kernel() -> str:
+    """The version of the fast guest's kernel."""
+    return (_fast_base() / "version").read_text(encoding="ascii")
+
+
+def _fast_base() -> Path:
+    """Kernel, initramfs and disk of the fast guest, without our programs."""
+    archives = debs.resolve(FAST_PACKAGES)
+    sources = sorted(path for path in (HERE / "fast").iterdir() if path.is_file())
+    key = cache.key_of(*(deb.filename for deb in archives), Path(__file__).resolve(), HERE / "cpio.py", HERE / "agent",
+                       *sources, *([given_kernel() / "bzImage"] if given_kernel() else []))
+    return cache.entry("fast", key, _build_fast)
 
 
 def _build_fast(output: Path) -> None:
     print("Building the fast guest", flush=True)
     tree = output / "tree"
     debs.unpack(debs.download(FAST_PACKAGES), tree)
+    if given_kernel():
+        _take_given_kernel(given_kernel(), tree)
     version = _kernel_version(tree)
+    (output / "version").write_text(version, encoding="ascii")
     shutil.copyfile(tree / f"boot/vmlinuz-{version}", output / "vmlinuz")
 
     light = _Closure(tree)

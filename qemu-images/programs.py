@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Builds Perch for the guests: an install tree of the release preset."""
+"""Builds Perch for the guests: an install tree of the release preset, with the kernel module."""
 
 import shutil
 import subprocess
@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import debs
+import images
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -30,11 +31,30 @@ def build_programs() -> Path:
         fresh, old = Path(work) / "new", Path(work) / "old"
         fresh.mkdir()
         _run(["env", f"DESTDIR={fresh}", "cmake", "--install", "build/release", "--strip"])
+        version = images.fast_kernel()
+        updates = fresh / "usr/lib/modules" / version / "updates"
+        updates.mkdir(parents=True)
+        shutil.copy(build_module(version), updates)
         if final.exists():
             final.rename(old)
         fresh.rename(final)
         shutil.rmtree(old, ignore_errors=True)
     return final
+
+
+def build_module(version: str) -> Path:
+    """Build the kernel module against the headers of a Debian kernel, or the kernel that was given; its file."""
+    given = images.given_kernel()
+    if given:
+        headers = given / "build"
+    else:
+        debs.install_packages([f"linux-headers-{version}"])
+        headers = Path("/lib/modules") / version / "build"
+    work = TOP / "build" / f"kmod-{version}"
+    # Kbuild writes beside the sources. What has not changed keeps its time, and is not compiled again.
+    shutil.copytree(TOP / "kmod", work, dirs_exist_ok=True)
+    _run(["make", "-C", str(headers), f"M={work}", "W=1", "modules"])
+    return work / "dm-perch.ko"
 
 
 def _run(command: list[str]) -> None:

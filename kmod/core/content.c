@@ -74,7 +74,7 @@ static bool overlap(const struct vd *vd, const struct window *window, const stru
 		    u32 data, u32 *from, u32 *to, u32 *offset)
 {
 	const struct geometry *geometry = &vd->geometry;
-	const struct request *request = piece->request;
+	const struct vd_request *request = piece->request;
 	const u64 begin = content_sector(vd, window, data);
 	const u64 first = request->sector > begin ? request->sector : begin;
 	const u64 request_end = request->sector + request->sectors;

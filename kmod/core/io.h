@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What goes in and out of the core. It does no I/O itself: it submits `struct io` to the shell and
- * is told of their ends; it is given `struct request` and says when they are done. All of them, and
+ * is told of their ends; it is given `struct vd_request` and says when they are done. All of them, and
  * all buffers, are allocated before I/O begins.
  *
  * The shell calls the core from as many threads as it likes, but a lane and the VD's own work each
@@ -49,7 +49,7 @@ enum request_kind {
 	REQUEST_READ,	/* with a lost member; see vd_reads_directly() */
 	REQUEST_WRITE,
 	REQUEST_FLUSH,
-	REQUEST_STOP,	/* the last one: nothing else is under way, or comes after it */
+	REQUEST_STOP,	/* the last one: none of the host's is under way, or comes after it */
 	/* The core's own: see task.c. */
 	REQUEST_RESYNC,
 	REQUEST_REBUILD,
@@ -62,15 +62,18 @@ enum request_kind {
 
 /* The part of a request that lies in one window. */
 struct piece {
-	struct request *request;
+	struct vd_request *request;
 	u64 row;
 	u32 span;
 	u32 window;	/* of the row */
 	struct piece *next;
 };
 
-/* What the host asks for. It lies in one row: the shell splits at multiples of vd_row_sectors(). */
-struct request {
+/*
+ * What the host asks for. It lies in one row: the shell splits at multiples of vd_row_sectors(). (Not
+ * `struct request`: that is the block layer's.)
+ */
+struct vd_request {
 	enum request_kind kind;
 	bool fua;
 	u64 sector;	/* of the VD */
@@ -80,7 +83,7 @@ struct request {
 	u32 left;
 	bool repair;	/* of a check: parity that does not match is made anew */
 	bool mismatch;	/* a check's finding */
-	struct request *next;
+	struct vd_request *next;
 	struct piece pieces[REQUEST_MAX_WINDOWS];
 };
 
@@ -89,9 +92,9 @@ struct env {
 	/* Begins a command; its end is told by vd_io_done(), later. */
 	void (*submit)(struct env *env, struct io *io);
 	/* The request is done: 0 or a negative errno. */
-	void (*complete)(struct env *env, struct request *request, int error);
+	void (*complete)(struct env *env, struct vd_request *request, int error);
 	/* Copies `bytes` of a write's data to the core, or of a read's data to the host. */
-	void (*copy)(struct env *env, struct request *request, u32 offset, void *buffer, u32 bytes);
+	void (*copy)(struct env *env, struct vd_request *request, u32 offset, void *buffer, u32 bytes);
 	/* Fills a buffer with random bytes: nobody must have seen these before. */
 	void (*random)(struct env *env, void *buffer, u32 bytes);
 	/* There is work: vd_run_lane(lane), or vd_run() for `vd->lanes`, is to be called. */

@@ -27,6 +27,7 @@ void lane_init(struct lane *lane, struct window *windows, u32 count)
 	lane->count = count;
 	lane->waiting_end = &lane->waiting;
 	lane->new_end = &lane->new_pieces;
+	lane->idle = true;
 	env_lock_init(&lane->lock);
 	for (i = 0; i < count; i++)
 		windows[i].state = WINDOW_FREE;
@@ -106,6 +107,17 @@ static void place_pieces(struct vd *vd, struct lane *lane)
 	}
 }
 
+static bool is_at_rest(const struct lane *lane)
+{
+	u32 i;
+
+	for (i = 0; i < lane->count; i++) {
+		if (lane->windows[i].state != WINDOW_FREE)
+			return false;
+	}
+	return !lane->waiting;
+}
+
 /* Moves what others have put there to where only the owner looks. False: there was nothing. */
 static bool take_in(struct lane *lane, struct io **ended, struct window **resumed)
 {
@@ -123,6 +135,7 @@ static bool take_in(struct lane *lane, struct io **ended, struct window **resume
 	lane->resumed = NULL;
 	lane->new_pieces = NULL;
 	lane->new_end = &lane->new_pieces;
+	lane->idle = !any && is_at_rest(lane);
 	env_unlock(&lane->lock);
 	return any;
 }
@@ -146,17 +159,17 @@ void lane_run(struct vd *vd, struct lane *lane)
 		}
 		place_pieces(vd, lane);
 	}
+	/* A stop waits for lanes to be idle. It was asked for before `idle` was seen, or sees it. */
+	if (vd_is_stopping(vd))
+		vd->env->wake(vd->env, vd->lanes);
 }
 
 bool lane_is_idle(struct lane *lane)
 {
 	bool idle;
-	u32 i;
 
 	env_lock(&lane->lock);
-	idle = !lane->ended && !lane->resumed && !lane->new_pieces && !lane->waiting;
+	idle = lane->idle && !lane->ended && !lane->resumed && !lane->new_pieces;
 	env_unlock(&lane->lock);
-	for (i = 0; i < lane->count; i++)
-		idle = idle && lane->windows[i].state == WINDOW_FREE;
 	return idle;
 }

@@ -16,7 +16,8 @@ struct lane {
 	struct piece **waiting_end;
 
 	/* What others have put there for the lane's owner. */
-	struct env_spinlock lock;	/* guards the three lists */
+	struct env_spinlock lock;	/* guards `idle` and the three lists */
+	bool idle;			/* no window is in use, and no piece waits */
 	struct piece *new_pieces;
 	struct piece **new_end;
 	struct io *ended;
@@ -34,7 +35,7 @@ void lane_put_window(struct lane *lane, struct window *window);
 /* Does what there is to do; by one thread at a time. */
 void lane_run(struct vd *vd, struct lane *lane);
 
-/* Whether nothing is in use and nothing waits. */
+/* Whether nothing is in use and nothing waits. From any thread. */
 bool lane_is_idle(struct lane *lane);
 
 #endif /* PERCH_CORE_LANE_H */

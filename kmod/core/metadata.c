@@ -50,7 +50,7 @@ void metadata_init(struct vd *vd, const struct epoch *epoch, bool heals, bool cl
 	metadata->epoch_wanted = true;
 }
 
-void metadata_put_request(struct vd *vd, struct request *request)
+void metadata_put_request(struct vd *vd, struct vd_request *request)
 {
 	struct metadata *metadata = &vd->metadata;
 
@@ -111,9 +111,9 @@ static void resume(struct vd *vd, struct window *window)
 	}
 }
 
-static void complete_flushes(struct vd *vd, struct request *request, int error)
+static void complete_flushes(struct vd *vd, struct vd_request *request, int error)
 {
-	struct request *next;
+	struct vd_request *next;
 
 	for (; request; request = next) {
 		next = request->next;
@@ -289,6 +289,36 @@ static void end_epoch(struct vd *vd)
 
 /* --- flushes */
 
+/*
+ * Whether a stop is wanted, and nothing is under way any more: no window of a task, and no repair. Tasks
+ * begin none while the VD is stopping.
+ */
+static bool stop_is_due(struct vd *vd)
+{
+	bool stops;
+	u32 lane;
+
+	env_lock(&vd->metadata.lock);
+	stops = vd->metadata.stop != NULL;
+	env_unlock(&vd->metadata.lock);
+	for (lane = 0; stops && lane < vd->lanes; lane++)
+		stops = lane_is_idle(&vd->lane[lane]);
+	return stops;
+}
+
+static void complete_stop(struct vd *vd, int error)
+{
+	struct metadata *metadata = &vd->metadata;
+	struct vd_request *stop;
+
+	env_lock(&metadata->lock);
+	stop = metadata->stop;
+	metadata->stop = NULL;
+	env_unlock(&metadata->lock);
+	metadata->stopped = true;
+	vd->env->complete(vd->env, stop, error);
+}
+
 /* Begins a flush for all who want one. */
 static void begin_flush(struct vd *vd)
 {
@@ -298,8 +328,8 @@ static void begin_flush(struct vd *vd)
 	env_lock(&metadata->lock);
 	metadata->flushing = metadata->flushes;
 	metadata->flushes = NULL;
-	metadata->flush_stops = metadata->stop != NULL && !task_is_busy(&vd->task);
 	env_unlock(&metadata->lock);
+	metadata->flush_stops = stop_is_due(vd);
 	/* What is idle now has no write that the flush, issued after this, would not cover. */
 	metadata->flush_clears = metadata->tick_due && vd_is_optimal(vd) &&
 				 dirty_map_tick(&vd->map);
@@ -340,7 +370,7 @@ static void record_rebuilt(struct vd *vd)
 static void end_flush(struct vd *vd)
 {
 	struct metadata *metadata = &vd->metadata;
-	struct request *flushed = metadata->flushing;
+	struct vd_request *flushed = metadata->flushing;
 
 	metadata->flushing = NULL;
 	complete_flushes(vd, flushed, 0);
@@ -360,18 +390,10 @@ static void end_flush(struct vd *vd)
 static void end_superblocks(struct vd *vd)
 {
 	struct metadata *metadata = &vd->metadata;
-	struct request *stop = NULL;
 
 	metadata->heals = false;
-	if (metadata->flush_stops) {
-		env_lock(&metadata->lock);
-		stop = metadata->stop;
-		metadata->stop = NULL;
-		env_unlock(&metadata->lock);
-		metadata->flush_stops = false;
-	}
-	if (stop)
-		vd->env->complete(vd->env, stop, 0);
+	if (metadata->flush_stops)
+		complete_stop(vd, 0);
 }
 
 /* The work has ended. */
@@ -413,14 +435,12 @@ static void end_work(struct vd *vd)
 static void give_up(struct vd *vd)
 {
 	struct metadata *metadata = &vd->metadata;
-	struct request *flushes, *stop;
+	struct vd_request *flushes;
 	struct window *windows;
 
 	env_lock(&metadata->lock);
 	flushes = metadata->flushes;
 	metadata->flushes = NULL;
-	stop = metadata->stop;
-	metadata->stop = NULL;
 	windows = metadata->waiting;
 	metadata->waiting = NULL;
 	env_unlock(&metadata->lock);
@@ -430,8 +450,8 @@ static void give_up(struct vd *vd)
 	resume(vd, windows);
 	resume(vd, dirty_map_take_waiters(&vd->map));
 	resume(vd, bad_ranges_take_waiters(&vd->bad));
-	if (stop)
-		vd->env->complete(vd->env, stop, -EIO);
+	if (stop_is_due(vd))
+		complete_stop(vd, -EIO);
 }
 
 /* No member is to be dropped: windows that wait for that may go on. */
@@ -504,6 +524,8 @@ void metadata_run(struct vd *vd)
 {
 	struct metadata *metadata = &vd->metadata;
 
+	if (metadata->stopped)
+		return;
 	if (count_ended(vd))
 		end_work(vd);
 	if (metadata->work == METADATA_IDLE && !vd->broken)

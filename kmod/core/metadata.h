@@ -26,8 +26,8 @@ enum metadata_work {
 struct metadata {
 	/* Guards the next six, and every member's `next`. */
 	struct env_spinlock lock;
-	struct request *flushes;	/* of the host, that wait for the next flush */
-	struct request *stop;
+	struct vd_request *flushes;	/* of the host, that wait for the next flush */
+	struct vd_request *stop;
 	struct io *ended;
 	struct window *waiting;		/* for members whose writes failed to be out */
 	bool ticked;
@@ -38,6 +38,7 @@ struct metadata {
 	struct epoch epoch_next;
 	bool heals;			/* METADATA_SUPERBLOCKS before anything else */
 	bool clean;			/* what superblocks say */
+	bool stopped;			/* nothing begins any more */
 	enum metadata_work work;
 	enum metadata_work held;	/* failed on some member: once more when that is out */
 	bool failed;			/* some command of the work was */
@@ -49,7 +50,7 @@ struct metadata {
 
 	bool tick_due;			/* idle regions are to be looked for */
 	bool flush_first;		/* a page was written: now it is the flushes' turn */
-	struct request *flushing;
+	struct vd_request *flushing;
 	bool flush_clears;
 	bool flush_stops;
 	u64 flush_rebuilt;		/* how far the rebuild was before the flush */
@@ -59,7 +60,7 @@ struct metadata {
 void metadata_init(struct vd *vd, const struct epoch *epoch, bool heals, bool clean);
 
 /* From any thread; the caller wakes the VD's own work. */
-void metadata_put_request(struct vd *vd, struct request *request);
+void metadata_put_request(struct vd *vd, struct vd_request *request);
 void metadata_put_io(struct vd *vd, struct io *io);
 void metadata_tick(struct vd *vd);
 

@@ -55,11 +55,6 @@ void task_want(struct vd *vd, enum request_kind kind, bool repair)
 	vd->env->wake(vd->env, vd->lanes);
 }
 
-bool task_is_busy(const struct task *task)
-{
-	return task->busy > 0;
-}
-
 bool task_has_rebuilt(const struct task *task, u64 place)
 {
 	u32 i;
@@ -83,7 +78,7 @@ bool task_is_at_end(const struct task *task)
 	return task->kind == REQUEST_REBUILD && task->busy == 0 && task->next == task->end;
 }
 
-void task_ended(struct vd *vd, struct request *request, int error)
+void task_ended(struct vd *vd, struct vd_request *request, int error)
 {
 	/* The request is the slot's first field. */
 	struct task_slot *slot = (struct task_slot *)request;
@@ -252,7 +247,7 @@ void task_collect(struct vd *vd, bool ticked)
 
 static void submit_window(struct vd *vd, struct task_slot *slot)
 {
-	struct request *request = &slot->request;
+	struct vd_request *request = &slot->request;
 	struct piece *piece = &request->pieces[0];
 	u32 in_strip, span;
 	u64 window;

@@ -19,7 +19,7 @@ static inline u64 task_place(u64 window, u32 spans, u32 span)
 }
 
 struct task_slot {
-	struct request request;
+	struct vd_request request;
 	u64 place;
 	bool busy;
 	bool failed;	/* it ended so, and stays busy until nothing of the task runs */
@@ -52,7 +52,6 @@ void task_want(struct vd *vd, enum request_kind kind, bool repair);
 void task_collect(struct vd *vd, bool ticked);
 void task_issue(struct vd *vd);
 
-bool task_is_busy(const struct task *task);
 /* A rebuild has done all windows. */
 bool task_is_at_end(const struct task *task);
 /* Sectors of each member's data that are rebuilt, below which nothing is left out. */
@@ -61,6 +60,6 @@ u64 task_rebuilt_to(const struct vd *vd);
 bool task_has_rebuilt(const struct task *task, u64 place);
 
 /* A request of a task has ended; in the window's lane, while the window is still in use. */
-void task_ended(struct vd *vd, struct request *request, int error);
+void task_ended(struct vd *vd, struct vd_request *request, int error);
 
 #endif /* PERCH_CORE_TASK_H */

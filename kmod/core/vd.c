@@ -268,7 +268,7 @@ void vd_put_piece(struct vd *vd, struct piece *piece)
 	vd->env->wake(vd->env, lane);
 }
 
-static void submit_pieces(struct vd *vd, struct request *request)
+static void submit_pieces(struct vd *vd, struct vd_request *request)
 {
 	u32 used[REQUEST_MAX_WINDOWS];
 	u32 in_row, window, span, pieces = 0, i;
@@ -298,7 +298,7 @@ static void submit_pieces(struct vd *vd, struct request *request)
 		vd->env->wake(vd->env, used[i]);
 }
 
-void vd_submit(struct vd *vd, struct request *request)
+void vd_submit(struct vd *vd, struct vd_request *request)
 {
 	request->error = 0;
 	if (request->kind == REQUEST_READ || request->kind == REQUEST_WRITE) {
@@ -313,7 +313,7 @@ void vd_submit(struct vd *vd, struct request *request)
 
 void vd_piece_done(struct vd *vd, struct piece *piece, int error)
 {
-	struct request *request = piece->request;
+	struct vd_request *request = piece->request;
 
 	if (error != 0)
 		request->error = error;

@@ -98,9 +98,10 @@ bool vd_read_stands(const struct vd *vd, u64 ticket);
 /*
  * Begins a request. A write is complete when its data and its parity are on the members, and with
  * `fua` on their media; a flush, when everything that was complete before is on the media; a stop,
- * when that is so and the VD is marked clean.
+ * when that is so, tasks and repairs have come to rest, and the VD is marked clean. No command is under
+ * way then, and none is begun after it; ticks are needed until then. -EIO: it is broken, and not clean.
  */
-void vd_submit(struct vd *vd, struct request *request);
+void vd_submit(struct vd *vd, struct vd_request *request);
 
 /* A command has ended: 0 or a negative errno. */
 void vd_io_done(struct vd *vd, struct io *io, int error);

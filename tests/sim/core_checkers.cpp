@@ -47,7 +47,7 @@ bool CoreWorld::is_beyond_redundancy(std::uint64_t sector) const {
     return out > g.redundancy || (unknown && out > 0);
 }
 
-bool CoreWorld::excusable(const request& asked) const {
+bool CoreWorld::excusable(const vd_request& asked) const {
     for (auto sector = asked.sector; sector < asked.sector + asked.sectors; ++sector) {
         if (is_beyond_redundancy(sector) || lost_.contains(sector)) {
             return true;

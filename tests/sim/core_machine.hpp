@@ -14,7 +14,7 @@
 namespace perch::test {
 
 struct CoreWorld::Host {
-    request asked{};
+    vd_request asked{};
     Content data;
     bool direct = false;
     u64 ticket = 0;

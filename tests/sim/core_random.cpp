@@ -20,6 +20,7 @@ struct Counts {
     std::uint64_t cuts = 0;
     std::uint64_t losses = 0;
     std::uint64_t hangs = 0;
+    std::uint64_t stops = 0;
     std::uint64_t rebuilds = 0;
     std::uint64_t commands = 0;
 };
@@ -43,7 +44,9 @@ class Run {
             if (world_->is_broken()) {
                 return;  // more was lost than the level survives: nobody says that it comes back
             }
-            if (from(0, 3) == 0) {
+            if (drives_ == Drives::slow && from(0, 3) == 0) {
+                stop_beside_tasks();
+            } else if (from(0, 3) == 0) {
                 rebuild();
             } else {
                 cut();
@@ -248,20 +251,58 @@ class Run {
         lost.insert(absent.begin(), absent.end());
         if (only_stale_halves(remains.shape, lost)) {
             absent.clear();
-            lost = remains.suspects;
         }
+        start(remains, absent);
+    }
+
+    /// The machine starts anew; if it cannot, then with all members.
+    void start(const CoreWorld::Remains& remains, const std::set<unsigned>& absent) {
+        auto lost = remains.suspects;
+        lost.insert(absent.begin(), absent.end());
         auto next = std::make_unique<CoreWorld>(remains, absent);
         if (next->choice() != VD_READY && survives(remains.shape, lost)) {
             throw Violation("start: it does not, although enough members are there");
         }
         if (next->choice() != VD_READY) {
-            next = std::make_unique<CoreWorld>(std::move(remains));
+            next = std::make_unique<CoreWorld>(remains);
             if (next->choice() != VD_READY) {
                 throw Violation("start: it does not, although all members are there");
             }
         }
         world_ = std::move(next);
         world_->check_after_cut();
+    }
+
+    /// Until the host has all its answers, whatever else goes on then.
+    void answer_host() {
+        for (unsigned i = 0; world_->unanswered() > 0; ++i) {
+            if (i > 100'000) {
+                throw Violation("liveness: a request is never answered");
+            }
+            if (world_->choices() > 0) {
+                world_->step(random_() % world_->choices());
+            } else if (!world_->hanging().empty()) {
+                world_->answer(*world_->hanging().begin());
+            } else {
+                world_->tick();
+            }
+        }
+    }
+
+    /// A stop as the kernel asks for it: the host waits for nothing, but tasks may be in their
+    /// middle, repairs too. What is on the members then is all that there is.
+    void stop_beside_tasks() {
+        answer_host();
+        world_->stop();
+        answer_host();
+        // The clock does not know it yet.
+        world_->tick();
+        world_->settle();
+        if (world_->is_broken()) {
+            return;
+        }
+        ++counts_.stops;
+        start(world_->remains(), {});
     }
 
     /// A clean stop; blank drives for those that are out, and a rebuild beside the host.
@@ -355,9 +396,10 @@ void run_seeds(const std::vector<std::uint64_t>& seeds, Drives drives, std::uint
             FAIL("PERCH_SEED=" << seed << ": " << violation.what());
         }
     }
-    std::cout << fmt::format("  {} seeds, {} cuts, {} losses, {} hangs, {} rebuilds, {} commands\n",
-                             seeds.size(), counts.cuts, counts.losses, counts.hangs,
-                             counts.rebuilds, counts.commands);
+    std::cout << fmt::format(
+        "  {} seeds, {} cuts, {} losses, {} hangs, {} stops, {} rebuilds, {} commands\n",
+        seeds.size(), counts.cuts, counts.losses, counts.hangs, counts.stops, counts.rebuilds,
+        counts.commands);
     CHECK(counts.commands >= least * seeds.size());
     CHECK((counts.hangs > 0) == (drives == Drives::slow));
 }

@@ -28,7 +28,7 @@ std::string describe(const io& command) {
                        command.fua ? " FUA" : "");
 }
 
-std::string describe(const request& asked) {
+std::string describe(const vd_request& asked) {
     constexpr std::array kinds{"none", "read", "write", "flush", "stop"};
     return fmt::format("{} {}+{}{}", kinds.at(asked.kind), asked.sector, asked.sectors,
                        asked.fua ? " FUA" : "");
@@ -56,6 +56,9 @@ struct CoreCallbacks {
         if (self.live_->absent.contains(command->member)) {
             throw Violation("lost: a command to a member that is not there");
         }
+        if (self.stopped_) {
+            throw Violation("stop: a command is begun after it");
+        }
         if (command->kind == IO_READ) {
             self.check_known(*command);
         }
@@ -74,7 +77,7 @@ struct CoreCallbacks {
         self.live_->commands.push_back({command, media.begin_flush()});
         self.hold_back();
     }
-    static void end_request(CoreWorld& self, request* asked, int error) {
+    static void end_request(CoreWorld& self, vd_request* asked, int error) {
         check_unlocked(self);
         const auto found = std::find_if(self.hosts_.begin(), self.hosts_.end(),
                                         [&](const auto& host) { return &host->asked == asked; });
@@ -86,7 +89,7 @@ struct CoreCallbacks {
         self.hosts_.erase(found);
         self.end(*self.ended_.back(), error);
     }
-    static void copy_data(CoreWorld& self, request* asked, std::uint32_t offset, void* buffer,
+    static void copy_data(CoreWorld& self, vd_request* asked, std::uint32_t offset, void* buffer,
                           std::uint32_t bytes) {
         check_unlocked(self);
         const auto host = std::find_if(self.hosts_.begin(), self.hosts_.end(),
@@ -109,11 +112,11 @@ struct CoreCallbacks {
         begin_command(world(base), command);
         Fiber::pause();
     }
-    static void complete(env* base, request* asked, int error) {
+    static void complete(env* base, vd_request* asked, int error) {
         end_request(world(base), asked, error);
         Fiber::pause();
     }
-    static void copy(env* base, request* asked, std::uint32_t offset, void* buffer,
+    static void copy(env* base, vd_request* asked, std::uint32_t offset, void* buffer,
                      std::uint32_t bytes) {
         copy_data(world(base), asked, offset, buffer, bytes);
         Fiber::pause();
@@ -379,6 +382,12 @@ void CoreWorld::patrol() {
 void CoreWorld::end(Host& host, int error) {
     const auto& asked = host.asked;
     trace("{} host: {} as {} is answered {}\n", now_, describe(asked), host.id, error);
+    if (asked.kind == REQUEST_STOP) {
+        stopped_ = true;
+        if (!live_->commands.empty() || !live_->held.empty()) {
+            throw Violation("stop: it is answered while a command is under way");
+        }
+    }
     if (error != 0) {
         ++failed_;
         if (is_broken()) {
@@ -409,7 +418,7 @@ void CoreWorld::end(Host& host, int error) {
             }
         }
     }
-    if (asked.kind == REQUEST_FLUSH) {
+    if (asked.kind == REQUEST_FLUSH || asked.kind == REQUEST_STOP) {
         for (auto& history : histories_) {
             for (auto& version : history) {
                 if (version.acknowledged < host.begun && version.durable == never) {

@@ -70,7 +70,7 @@ class CoreWorld {
     void flush();
     void read(std::uint64_t sector, std::uint32_t sectors);
     void tick();
-    /// Nothing else may be under way.
+    /// Nothing else of the host may be under way, and nothing may be asked after it.
     void stop();
     void check(bool repair);
     void patrol();
@@ -186,7 +186,7 @@ class CoreWorld {
     void write_doubtful();
     [[nodiscard]] bool is_doubtful(std::uint64_t sector) const;
     [[nodiscard]] bool is_beyond_redundancy(std::uint64_t sector) const;
-    [[nodiscard]] bool excusable(const request& asked) const;
+    [[nodiscard]] bool excusable(const vd_request& asked) const;
     void check_listed(const io& command);
     void check_copies() const;
     [[nodiscard]] bool is_suspect(std::uint64_t sector) const;
@@ -213,6 +213,7 @@ class CoreWorld {
     std::uint64_t next_id_ = 1;
     std::uint64_t commands_ = 0;
     unsigned failed_ = 0;
+    bool stopped_ = false;
     bool errors_expected_ = false;
 };
 

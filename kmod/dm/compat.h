@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What differs between the kernels that are supported: 6.1 and newer. Nothing else asks for a version. */
+#ifndef PERCH_DM_COMPAT_H
+#define PERCH_DM_COMPAT_H
+
+#include <linux/blkdev.h>
+#include <linux/kernel.h>
+#include <linux/version.h>
+#include <linux/workqueue.h>
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#include <linux/hex.h>
+#endif
+
+/* Since 6.17 a queue says that its works stay on their CPU; before, all did that say nothing else. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define WQ_PERCPU 0
+#endif
+
+/* Bios of up to so many sectors come as they are; since 6.9 that is a wish of the user, who is nobody. */
+static inline void perch_take_sectors(struct queue_limits *limits, unsigned int sectors)
+{
+	limits->max_hw_sectors = max(limits->max_hw_sectors, sectors);
+	limits->max_sectors = max(limits->max_sectors, sectors);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+	limits->max_user_sectors = max(limits->max_user_sectors, sectors);
+#endif
+}
+
+#endif /* PERCH_DM_COMPAT_H */
