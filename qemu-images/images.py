@@ -321,7 +321,8 @@ def _add_modules(archive: cpio.Archive, tree: Path, version: str, modules: list[
     """The chosen modules, with dependency lists that name only them."""
     base = f"usr/lib/modules/{version}"
     with tempfile.TemporaryDirectory() as work:
-        for name in [*modules, f"{base}/modules.builtin", f"{base}/modules.builtin.modinfo", f"{base}/modules.order"]:
+        lists = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
+        for name in [*modules, *(f"{base}/{name}" for name in lists if (tree / base / name).exists())]:
             target = Path(work) / name.removeprefix("usr/")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(tree / name, target)

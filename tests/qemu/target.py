@@ -37,7 +37,7 @@ def sealed(data: bytearray) -> bytes:
 class Vd:
     """A VD of members in slots. `sectors`: of each member's data."""
 
-    def __init__(self, machine, level: int, slots: list[int], *, per_span: int = 0, strip: int = 128, sectors: int = 49152,
+    def __init__(self, machine, level: int, slots: list[int], *, per_span: int = 0, strip: int = 128, sectors: int = 16384,
                  region: int = 2048, block: int = 512, name: str = "vd"):
         self.machine, self.level, self.slots, self.name = machine, level, list(slots), name
         self.per_span = per_span or len(slots)

@@ -10,7 +10,7 @@ import pytest
 
 FILL = ("fio --name=fill --filename={device} --rw=write --bs=1M --ioengine=libaio --iodepth=4 --direct=1 "
         "--randrepeat=1 --randseed={seed} --refill_buffers --end_fsync=1 --output-format=terse --terse-version=3")
-SIZE = "32M"
+SIZE = "16M"
 """Of each VD: enough for many rows of every level, small enough for emulated parity."""
 
 
@@ -50,7 +50,7 @@ def test_every_level(boot, perch_of, sector):
 def one_level(machine, perch, level: Level, sector: int) -> None:
     """Create, fill, lose, read, rebuild, check, let md read, delete."""
     spans = f"pdperarray={level.per_span}" if level.per_span else ""
-    sizes = {"a": SIZE, **({"b": "16M"} if level.shared and sector == 512 else {})}
+    sizes = {"a": SIZE, **({"b": "8M"} if level.shared and sector == 512 else {})}
     for name, size in sizes.items():
         perch.ok(f"/c0 add vd {level.name} drives=0:{level.slots} {spans} strip={level.strip} name={name} size={size}")
     vds = {row["name"]: row for row in perch.snapshot()["vds"]}
@@ -60,7 +60,7 @@ def one_level(machine, perch, level: Level, sector: int) -> None:
     mib = vds["a"]["size_bytes"] >> 20
 
     def content() -> list[str]:
-        return [digest(machine, f"/dev/perch/{name}", mib if name == "a" else 16) for name in sizes]
+        return [digest(machine, f"/dev/perch/{name}", mib if name == "a" else 8) for name in sizes]
 
     for seed, (name, row) in enumerate(vds.items(), sector):
         perch.wait_idle(row["id"])
