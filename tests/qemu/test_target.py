@@ -15,7 +15,7 @@ VERIFY = ("fio --name=mix --filename={device} --rw=randrw --bsrange={block}-256k
           "--output-format=terse --terse-version=3")
 
 
-@pytest.mark.parametrize("sector", [512, 4096])
+@pytest.mark.parametrize("sector", [512])
 def test_every_level_on_the_target(boot, sector):
     machine = boot(drives=conftest.drives(8, sector), append="perch.assemble=no perch.daemon=no")
     machine.run(f"insmod {MODULE}", check=True)
