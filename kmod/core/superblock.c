@@ -109,6 +109,18 @@ u8 superblock_state(const struct perch_superblock *superblock,
 	return entry->state;
 }
 
+u8 superblock_start_state(const struct perch_superblock *chosen,
+			  const struct perch_superblock *found, u32 row)
+{
+	u8 state;
+
+	if (!found)
+		return chosen->member[row].state == PERCH_MEMBER_FAILED ? PERCH_MEMBER_FAILED :
+									  PERCH_MEMBER_ABSENT;
+	state = superblock_state(chosen, found);
+	return state == PERCH_MEMBER_UNUSED ? PERCH_MEMBER_REBUILDING : state;
+}
+
 static bool never_part(const struct perch_superblock *superblock)
 {
 	return superblock->epoch_number == 0;

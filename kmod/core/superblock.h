@@ -45,6 +45,13 @@ enum superblock_choice superblock_choose(const struct perch_superblock *const *f
 u8 superblock_state(const struct perch_superblock *superblock,
 		    const struct perch_superblock *member);
 
+/*
+ * What a member is when a VD starts by the epoch of `chosen`. `found`: its superblock; NULL: it is not
+ * there. One that the epoch does not know was put in its place since, and is rebuilt.
+ */
+u8 superblock_start_state(const struct perch_superblock *chosen,
+			  const struct perch_superblock *found, u32 row);
+
 /* Whether the VD was stopped in order in the epoch of `chosen`: everybody who carries it says so. */
 bool superblock_clean(const struct perch_superblock *const *found, u32 members, u32 chosen);
 

@@ -55,6 +55,18 @@ void task_want(struct vd *vd, enum request_kind kind, bool repair)
 	vd->env->wake(vd->env, vd->lanes);
 }
 
+void task_end(struct vd *vd)
+{
+	struct task *task = &vd->task;
+
+	env_lock(&task->lock);
+	task->wants_check = false;
+	task->wants_patrol = false;
+	task->wants_end = true;
+	env_unlock(&task->lock);
+	vd->env->wake(vd->env, vd->lanes);
+}
+
 bool task_has_rebuilt(const struct task *task, u64 place)
 {
 	u32 i;
@@ -98,6 +110,22 @@ static u64 windows_of_member(const struct vd *vd)
 	u32 rest;
 
 	return div_u64_rem(vd->geometry.member_sectors, vd->geometry.window, &rest);
+}
+
+u64 task_all(const struct vd *vd)
+{
+	return windows_of_member(vd) * vd->geometry.spans;
+}
+
+u64 task_done(const struct vd *vd)
+{
+	const u64 all = task_all(vd);
+
+	if (vd->task.kind == REQUEST_NONE)
+		return all;
+	if (vd->task.kind == REQUEST_REBUILD)
+		return env_load(&vd->task.rebuilt);
+	return vd->task.next < all ? vd->task.next : all;
 }
 
 static u64 place_of_region(const struct vd *vd, u64 region)
@@ -158,7 +186,7 @@ static void choose(struct vd *vd)
 	u64 from;
 
 	task->next = 0;
-	task->end = windows_of_member(vd) * vd->geometry.spans;
+	task->end = task_all(vd);
 	task->region = 0;
 	if (vd_is_optimal(vd) && next_region(vd)) {
 		task->kind = REQUEST_RESYNC;
@@ -169,6 +197,7 @@ static void choose(struct vd *vd)
 		task->next = task->rebuilt;
 	} else if (vd_is_optimal(vd) && take_wish(task, &task->wants_check)) {
 		task->kind = REQUEST_CHECK;
+		task->mismatches = 0;
 	} else if (take_wish(task, &task->wants_patrol)) {
 		task->kind = REQUEST_PATROL;
 	}
@@ -310,6 +339,9 @@ void task_issue(struct vd *vd)
 
 	if (vd->broken || vd_is_stopping(vd) || task->failed)
 		return;
+	if (take_wish(task, &task->wants_end) &&
+	    (task->kind == REQUEST_CHECK || task->kind == REQUEST_PATROL))
+		task->end = task->next;
 	if (task->kind == REQUEST_NONE)
 		choose(vd);
 	if (task->busy == 0 && task->kind != REQUEST_NONE && !may_go_on(vd)) {

@@ -28,8 +28,8 @@ struct task_slot {
 };
 
 struct task {
-	struct env_spinlock lock;	/* guards `ended` of all slots, and the next three */
-	bool wants_check, wants_patrol, wants_repair;
+	struct env_spinlock lock;	/* guards `ended` of all slots, and the next four */
+	bool wants_check, wants_patrol, wants_repair, wants_end;
 
 	enum request_kind kind;	/* that runs; REQUEST_NONE */
 	u32 depth;		/* windows at a time; 0: tasks pause */
@@ -39,7 +39,7 @@ struct task {
 	u64 region;		/* resync: of the dirty map */
 
 	u64 rebuilt;		/* places below are rebuilt; env_load() */
-	u64 mismatches;		/* that checks have found, in windows */
+	u64 mismatches;		/* that the last check has found, in windows */
 	struct task_slot slot[TASK_MAX_DEPTH];
 };
 
@@ -47,6 +47,13 @@ void task_init(struct vd *vd, u32 depth);
 
 /* Asks for a check (with `repair`: parity that does not match is made anew) or a patrol read. */
 void task_want(struct vd *vd, enum request_kind kind, bool repair);
+
+/* Ends a check or a patrol read that runs or waits. Others go on: they are not for anybody to end. */
+void task_end(struct vd *vd);
+
+/* How far the task that runs has come, and how far it goes; in windows of all spans. */
+u64 task_done(const struct vd *vd);
+u64 task_all(const struct vd *vd);
 
 /* By the thread that does the VD's own work: takes what has ended, and later begins what is next. */
 void task_collect(struct vd *vd, bool ticked);

@@ -65,21 +65,13 @@ static void set_chosen_state(struct vd *vd, const struct perch_superblock *chose
 {
 	const struct perch_superblock *found = found_superblock(vd, row);
 	const struct perch_member *entry = &chosen->member[row];
+	const u8 state = superblock_start_state(chosen, found, row);
 	struct member *member = &vd->member[row];
-	u8 state;
 
-	if (!found) {
+	if (!found)
 		memcpy(member->instance, entry->instance, sizeof(member->instance));
-		state = entry->state == PERCH_MEMBER_FAILED ? PERCH_MEMBER_FAILED :
-							      PERCH_MEMBER_ABSENT;
-	} else {
-		state = superblock_state(chosen, found);
-		/* Nobody knows it: it was put in this place since. */
-		if (state == PERCH_MEMBER_UNUSED)
-			state = PERCH_MEMBER_REBUILDING;
-		else if (state == PERCH_MEMBER_REBUILDING)
-			member->recovered = le64_to_cpu(entry->recovered_bytes) / SECTOR_BYTES;
-	}
+	else if (superblock_state(chosen, found) == PERCH_MEMBER_REBUILDING)
+		member->recovered = le64_to_cpu(entry->recovered_bytes) / SECTOR_BYTES;
 	member_set_state(member, state);
 	member->next = state;
 }

@@ -8,6 +8,8 @@
  *	               ▲  │         ├──► DROPPING ──► (end)
  *	       LISTING ┴──┘         └──► UNLISTING ──► (end)
  *
+ * Writes that fail together are done once more, each on its own.
+ *
  * A block that cannot be read is "unreadable" for this operation, which is planned once more without
  * it; when the operation has ended, another one (REQUEST_REPAIR) writes what it should hold. If the
  * redundancy is not enough for that, the operation is done once more in small parts: unreadable
@@ -245,6 +247,10 @@ static void take_pieces(const struct vd *vd, struct window *window)
 		*end = window->pending;
 		end = &window->pending->next;
 		window->pending = window->pending->next;
+		if (window->alone > 0) {
+			window->alone--;
+			break;
+		}
 	}
 	*end = NULL;
 	if (!window->pending)
@@ -335,8 +341,10 @@ static bool writes_ended(struct vd *vd, struct window *window)
 {
 	u32 block;
 
-	if (window->failed == 0)
+	if (window->failed == 0) {
+		window->wrote = false;
 		return true;
+	}
 	window->state = WINDOW_DROPPING;
 	for (block = 0; block < content_blocks(vd); block++) {
 		if (window->failed >> block & 1)
@@ -394,6 +402,27 @@ static bool leaves_doubt(const struct window *window)
 		(window->wrote && (window->kind != REQUEST_REBUILD || window->lists)));
 }
 
+/*
+ * Writes that have failed together are tried one by one, before any other: what cannot be done of one
+ * is not the others' fault. True: they are.
+ */
+static bool part_writes(const struct vd *vd, struct window *window)
+{
+	struct piece **end = &window->active;
+
+	if (window->error == 0 || window->kind != REQUEST_WRITE || vd_is_broken(vd) ||
+	    !window->active || !window->active->next)
+		return false;
+	for (; *end; end = &(*end)->next)
+		window->alone++;
+	*end = window->pending;
+	if (!window->pending)
+		window->pending_end = end;
+	window->pending = window->active;
+	window->active = NULL;
+	return true;
+}
+
 static void end_operation(struct vd *vd, struct window *window)
 {
 	struct piece *piece;
@@ -403,6 +432,8 @@ static void end_operation(struct vd *vd, struct window *window)
 		dirty_map_suspect(&vd->map, window->region);
 	if (window->entered)
 		dirty_map_leave(&vd->map, window->region);
+	if (part_writes(vd, window))
+		return;
 	while ((piece = window->active) != NULL) {
 		window->active = piece->next;
 		error = window->error;

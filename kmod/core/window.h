@@ -38,6 +38,7 @@ struct window {
 	/* Pieces that wait for the next operation, in the order they came. */
 	struct piece *pending;
 	struct piece **pending_end;
+	u32 alone;		/* that many of them have failed together: each is an operation of its own */
 
 	/* The operation. */
 	enum request_kind kind;
@@ -57,7 +58,7 @@ struct window {
 	bool mismatch;		/* of a check */
 	bool entered;		/* the dirty map counts it */
 	bool computed;		/* what is to be written is there */
-	bool wrote;		/* something was issued */
+	bool wrote;		/* something was issued, and has not ended everywhere */
 	int error;
 	u32 failed;		/* blocks whose command failed */
 	u32 gone;		/* of the part: that could not be read, and will not be next time */

@@ -45,6 +45,7 @@ struct perch {
 	/* Constant: what the table says. */
 	u8 uuid[16];
 	u32 level;			/* PERCH_LEVEL_... */
+	u32 per_span;			/* the word; geometry has what it means for the level */
 	u32 block_bytes;
 	u32 region_sectors;
 	struct geometry geometry;

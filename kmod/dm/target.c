@@ -70,7 +70,7 @@ static int read_shape(struct perch *perch, struct dm_arg_set *arguments)
 	    read_number(arguments, 1, GEOMETRY_MAX_MEMBERS, &per_span) ||
 	    read_number(arguments, GEOMETRY_MIN_STRIP, GEOMETRY_MAX_STRIP, &strip) ||
 	    read_number(arguments, 1, U64_MAX >> 9, &sectors) ||
-	    read_number(arguments, MIN_REGION_SECTORS, 1U << 30, &region) ||
+	    read_number(arguments, MIN_REGION_SECTORS, PERCH_MAX_REGION_BYTES / SECTOR_BYTES, &region) ||
 	    read_number(arguments, SECTOR_BYTES, PERCH_METADATA_UNIT, &block))
 		return -EINVAL;
 	ti->error = "no VD can have this shape";
@@ -92,6 +92,7 @@ static int read_shape(struct perch *perch, struct dm_arg_set *arguments)
 	    hex2bin(perch->uuid, uuid, sizeof(perch->uuid)))
 		return -EINVAL;
 	perch->level = level;
+	perch->per_span = per_span;
 	perch->region_sectors = region;
 	perch->block_bytes = block;
 	return 0;
@@ -204,9 +205,12 @@ static void perch_postsuspend(struct dm_target *ti)
 
 /* --- status */
 
+/* More are lost than the level survives: that is not recorded, but no secret. */
 static char letter_of(const struct perch *perch, u32 member)
 {
-	switch (member_state(&perch->vd.member[member])) {
+	const struct vd *vd = &perch->vd;
+
+	switch (vd_is_broken(vd) ? vd->member[member].next : member_state(&vd->member[member])) {
 	case PERCH_MEMBER_IN_SYNC:
 		return 'A';
 	case PERCH_MEMBER_REBUILDING:
@@ -252,8 +256,8 @@ static void show_state(struct perch *perch, char *result, unsigned int maxlen)
 	DMEMIT("%u ", perch->geometry.members);
 	for (member = 0; member < perch->geometry.members; member++)
 		DMEMIT("%c", letter_of(perch, member));
-	DMEMIT(" %llu/%llu %s %s %llu %llu%s", min(vd->task.next, vd->task.end), vd->task.end,
-	       action_of(vd), vd_is_resynced(&perch->vd) ? "synced" : "unsynced",
+	DMEMIT(" %llu/%llu %s %s %llu %llu%s", task_done(vd), task_all(vd), action_of(vd),
+	       vd_is_resynced(&perch->vd) ? "synced" : "unsynced",
 	       vd->task.mismatches, env_load(&vd->bad.count), vd_is_broken(vd) ? " broken" : "");
 }
 
@@ -263,7 +267,7 @@ static void show_table(const struct perch *perch, char *result, unsigned int max
 	unsigned int sz = 0;
 	u32 member;
 
-	DMEMIT("%u %u %u %u %llu %u %u %*phN", perch->level, geometry->members, geometry->per_span,
+	DMEMIT("%u %u %u %u %llu %u %u %*phN", perch->level, geometry->members, perch->per_span,
 	       geometry->strip, geometry->member_sectors, perch->region_sectors, perch->block_bytes,
 	       (int)sizeof(perch->uuid), perch->uuid);
 	for (member = 0; member < geometry->members; member++) {
@@ -323,6 +327,8 @@ static int perch_message(struct dm_target *ti, unsigned int argc, char **argv, c
 		task_want(&perch->vd, REQUEST_CHECK, true);
 	else if (!strcasecmp(argv[0], "patrol"))
 		task_want(&perch->vd, REQUEST_PATROL, false);
+	else if (!strcasecmp(argv[0], "idle"))
+		task_end(&perch->vd);
 	else
 		return -EINVAL;
 	return 0;

@@ -72,7 +72,8 @@ EngineMember engine_member(const ConfigMember& member, const FoundDrive& drive, 
 }
 
 EngineVd without_members(const ConfigVd& vd) {
-    return {vd.uuid, vd.name, shape_of(vd), vd.strip_bytes, vd.vd_bytes, {}};
+    return {vd.uuid,         vd.name,     vd.engine, shape_of(vd), vd.strip_bytes, vd.block_bytes,
+            vd.region_bytes, vd.vd_bytes, {}};
 }
 
 MemberRole role_of(const ConfigMember& member, const MemberEvidence& evidence) {
@@ -116,16 +117,19 @@ AssemblyPlan plan_first_start(const Configuration& configuration, const ConfigVd
 
 /// Why nobody may start the VD at all; empty when somebody may.
 std::string forbidden(const ConfigVd& vd, const MemberRecords& records) {
-    for (const auto& [record, superblock] : records) {
+    for (const auto& evidence : records) {
+        const auto& superblock = evidence.superblock;
         if (!superblock || superblock->vd != vd.uuid) {
             continue;
         }
         if (superblock->tombstone) {
             return "a member says that it was deleted. Nothing was changed. Delete it";
         }
-        if (superblock->owner != SuperblockOwner::dm_raid) {
-            return "its members belong to Perch's own kernel target, which this version does not "
-                   "run. Nothing was changed. Use the version that wrote them";
+        if (superblock->owner != vd.engine) {
+            return fmt::format(
+                "its members belong to the engine {}, and the configuration says {}. Nothing was "
+                "changed. Find out who changed it",
+                to_string(superblock->owner), to_string(vd.engine));
         }
     }
     return "";
@@ -133,11 +137,18 @@ std::string forbidden(const ConfigVd& vd, const MemberRecords& records) {
 
 enum class Trust { in_sync, rebuild, absent, stale, unfinished, spoilt, out };
 
-/// How far a member is to be believed.
+/// Whether its superblock is not that of its assignment.
+bool is_spoilt(const ConfigVd& vd, const MemberRecords& records, std::size_t row) {
+    const auto& superblock = records[row].superblock;
+    return !superblock || superblock->vd != vd.uuid ||
+           superblock->instance != vd.members[row].instance;
+}
+
+/// How far a member is to be believed, on dm-raid.
 Trust judge(const ConfigVd& vd, const MemberRecords& records, SpanRows span, std::size_t row,
             bool present) {
     const auto& member = vd.members[row];
-    const auto& [record, superblock] = records[row];
+    const auto& record = records[row].record;
     if (!takes_part(member.state)) {
         return Trust::out;
     }
@@ -147,8 +158,7 @@ Trust judge(const ConfigVd& vd, const MemberRecords& records, SpanRows span, std
     if (member.state == MemberState::candidate) {
         return Trust::rebuild;
     }
-    if (vd.started &&
-        (!superblock || superblock->vd != vd.uuid || superblock->instance != member.instance)) {
+    if (vd.started && is_spoilt(vd, records, row)) {
         return Trust::spoilt;
     }
     if (!is_redundant(vd.level)) {
@@ -163,6 +173,36 @@ Trust judge(const ConfigVd& vd, const MemberRecords& records, SpanRows span, std
         return Trust::stale;
     }
     return record && !record->rebuilt ? Trust::unfinished : Trust::in_sync;
+}
+
+/// How far each member is to be believed, on Perch's own target. `plan` learns whether it was
+/// stopped in order, and why nobody may start it.
+std::vector<Trust> judge_by_epoch(const ConfigVd& vd, const MemberRecords& records,
+                                  const std::vector<bool>& present, AssemblyPlan& plan) {
+    std::vector<std::optional<SuperblockCopies>> found(vd.members.size());
+    for (std::size_t row = 0; row < found.size(); ++row) {
+        if (takes_part(vd.members[row].state) && present[row] && !is_spoilt(vd, records, row)) {
+            found[row] = records[row].copies;
+        }
+    }
+    const auto membership = find_membership(vd.uuid, found);
+    if (membership.two_histories) {
+        plan.reason =
+            "its members ran apart from each other: each side was used without the other. Nothing "
+            "was changed. Take the drives out whose content is not to count";
+    }
+    plan.dirty = vd.started && is_redundant(vd.level) && !membership.clean;
+    std::vector<Trust> trust;
+    for (std::size_t row = 0; row < found.size(); ++row) {
+        const auto& state = membership.states[row];
+        trust.push_back(!takes_part(vd.members[row].state) ? Trust::out
+                        : !present[row]                    ? Trust::absent
+                        : !state                           ? Trust::spoilt
+                        : state == SyncState::in_sync      ? Trust::in_sync
+                        : state == SyncState::rebuilding   ? Trust::rebuild
+                                                           : Trust::stale);
+    }
+    return trust;
 }
 
 MemberRole rebuild_role(const ConfigVd& vd, const MemberRecords& records, SpanRows span,
@@ -264,6 +304,23 @@ void revive(const ConfigVd& vd, const MemberRecords& records, std::vector<Trust>
     }
 }
 
+std::vector<Trust> judge_members(const ConfigVd& vd, const MemberRecords& records,
+                                 const std::vector<FoundDrive>& drives, AssemblyPlan& plan) {
+    std::vector<bool> present;
+    for (const auto& member : vd.members) {
+        present.push_back(find_by_uuid(drives, member.drive) != nullptr);
+    }
+    if (vd.engine == EngineKind::perch) {
+        return judge_by_epoch(vd, records, present, plan);
+    }
+    std::vector<Trust> trust;
+    for (std::size_t row = 0; row < vd.members.size(); ++row) {
+        trust.push_back(judge(vd, records, span_of(shape_of(vd), row), row, present[row]));
+    }
+    revive(vd, records, trust, plan);
+    return trust;
+}
+
 std::string not_enough_text(const Configuration& configuration, const ConfigVd& vd,
                             const std::vector<FoundDrive>& drives,
                             const std::vector<Trust>& trust) {
@@ -319,16 +376,14 @@ AssemblyPlan plan_assembly(const Configuration& configuration, const ConfigVd& v
     const bool recordless =
         is_redundant(vd.level) &&
         std::any_of(records.begin(), records.end(), [](const auto& row) { return !row.record; });
-    if (!vd.started && recordless) {
+    if (vd.engine == EngineKind::dm_raid && !vd.started && recordless) {
         return plan_first_start(configuration, vd, drives);
     }
     const auto shape = shape_of(vd);
-    std::vector<Trust> trust;
-    for (std::size_t row = 0; row < vd.members.size(); ++row) {
-        const bool present = find_by_uuid(drives, vd.members[row].drive) != nullptr;
-        trust.push_back(judge(vd, records, span_of(shape, row), row, present));
+    const auto trust = judge_members(vd, records, drives, plan);
+    if (!plan.reason.empty()) {
+        return plan;
     }
-    revive(vd, records, trust, plan);
     std::vector<bool> lost;
     bool resync_pending = false;
     for (std::size_t row = 0; row < vd.members.size(); ++row) {

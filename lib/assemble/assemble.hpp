@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "assemble/membership.hpp"
 #include "drives/drive_access.hpp"
 #include "engine/engine.hpp"
 #include "ondisk/configuration.hpp"
@@ -21,6 +22,7 @@ const FoundDrive* find_by_uuid(const std::vector<FoundDrive>& drives, const Uuid
 struct MemberEvidence {
     std::optional<MemberRecord> record;    ///< the engine's; nullopt: none written yet
     std::optional<Superblock> superblock;  ///< Perch's; nullopt: none
+    SuperblockCopies copies;               ///< the same, raw; of VDs on Perch's own target
     bool operator==(const MemberEvidence&) const = default;
 };
 /// By row.
@@ -57,6 +59,9 @@ struct AssemblyPlan {
 };
 
 /// Decides how a VD that does not run may start.
+///
+/// On Perch's own target the epochs of the superblocks decide (assemble/membership), as they do in
+/// the kernel. On dm-raid:
 ///
 /// Not trusted is a member that the newest record of the others in its span calls failed; one whose
 /// own record is more than one event behind; one whose record says that its rebuild was not

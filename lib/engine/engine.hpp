@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/engine_kind.hpp"
 #include "layout/extent.hpp"
 #include "layout/raid_level.hpp"
 #include "util/bytes.hpp"
@@ -41,8 +42,11 @@ struct EngineMember {
 struct EngineVd {
     Uuid uuid;
     std::string name;
+    EngineKind kind = EngineKind::dm_raid;
     RaidShape shape;
     std::uint64_t strip_bytes = 0;
+    std::uint32_t block_bytes = 512;
+    std::uint64_t region_bytes = 0;  ///< of the dirty map; 0: dm-raid
     std::uint64_t vd_bytes = 0;
     std::vector<EngineMember> members;  ///< by row
 };
@@ -69,6 +73,10 @@ struct EngineStatus {
     std::optional<EngineInit> init;
     /// Sectors that the last check found not to match; 0 after any other task.
     std::uint64_t mismatches = 0;
+    /// Whether parity, or mirrors, are known to match everywhere; nullopt: the engine does not keep
+    /// count of that, and does not resync by itself what a crash left (dm-raid).
+    std::optional<bool> synced;
+    std::string trouble;  ///< why it is there, and all of its I/O is an error; empty: it runs
 };
 
 /// What a member's own metadata proves. The spans of a VD are arrays of their own: events compare
@@ -99,6 +107,11 @@ class Engine {
     Engine& operator=(const Engine&) = delete;
     virtual ~Engine() = default;
 
+    /// Whether VDs of that kind can run here. Errc::unsupported says what is missing and what to
+    /// do.
+    virtual Result<void> supports(EngineKind kind) = 0;
+    /// What new VDs get where nobody asks for a kind.
+    [[nodiscard]] virtual EngineKind preferred() const = 0;
     /// Makes the VD run with exactly these members: creates it, or changes the running one. Doing
     /// it again changes nothing. Errc::io with the kernel's reason when it refuses.
     virtual Result<void> apply(const EngineVd& vd) = 0;
@@ -106,7 +119,8 @@ class Engine {
     virtual Result<void> stop(const Uuid& vd) = 0;
     /// nullopt: it does not run.
     virtual Result<std::optional<EngineStatus>> status(const Uuid& vd) = 0;
-    /// Makes the engine recompute parity everywhere, beside host I/O; returns at once.
+    /// Makes the engine recompute parity everywhere, beside host I/O; returns at once. Not for one
+    /// whose status says `synced`.
     virtual Result<void> request_resync(const Uuid& vd) = 0;
     /// Makes the engine compare mirrors or parity everywhere, beside host I/O, and count what does
     /// not match; returns at once.

@@ -18,6 +18,18 @@ Result<void> check_strip(std::uint64_t strip_bytes, std::uint32_t block_bytes) {
     return {};
 }
 
+std::uint64_t region_bytes_for(std::uint64_t data_bytes) {
+    constexpr std::uint64_t most_regions = 1ULL << 18;
+    static_assert(most_regions <= PERCH_MAP_PAGES * PERCH_MAP_REGIONS_PER_PAGE);
+    constexpr std::uint64_t least = 4 * MiB;
+    static_assert(least >= max_strip_bytes);
+    std::uint64_t region = least;
+    while (region * most_regions < data_bytes) {
+        region *= 2;
+    }
+    return region;
+}
+
 Result<VdLayout> vd_layout(const RaidShape& shape, const std::vector<Range>& free,
                            std::optional<std::uint64_t> size) {
     const auto data_members = static_cast<std::uint64_t>(shape.data_members());

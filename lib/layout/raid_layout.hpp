@@ -26,6 +26,11 @@ struct VdLayout {
 /// A power of two, 4 KiB to 1 MiB, at least one logical block. Errc::invalid_argument otherwise.
 Result<void> check_strip(std::uint64_t strip_bytes, std::uint32_t block_bytes);
 
+/// How much of every member's data shares a bit of the dirty map: a power of two, at least 4 MiB,
+/// and so large that a member has at most 2^18 of them. (Memory and the look for idle ones grow
+/// with their number; what is resynced after a crash with their size.)
+std::uint64_t region_bytes_for(std::uint64_t data_bytes);
+
 /// Lays out a VD in the free space that all its drives have in common. `size`: at least that many
 /// bytes; nullopt: as large as the largest free piece allows.
 Result<VdLayout> vd_layout(const RaidShape& shape, const std::vector<Range>& free,

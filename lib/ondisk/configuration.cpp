@@ -2,6 +2,7 @@
 #include "ondisk/configuration.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -187,22 +188,27 @@ json vd_to_json(const ConfigVd& vd) {
     for (const auto& member : vd.members) {
         members.push_back(member_to_json(member));
     }
-    return merged(vd.unknown, {{"id", vd.id},
-                               {"drive_group", vd.group},
-                               {"uuid", vd.uuid.str()},
-                               {"name", vd.name},
-                               {"level", lower_name(vd.level)},
-                               {"per_span", vd.per_span},
-                               {"engine", vd.engine},
-                               {"strip_bytes", vd.strip_bytes},
-                               {"block_bytes", vd.block_bytes},
-                               {"vd_bytes", vd.vd_bytes},
-                               {"created", vd.created},
-                               {"started", vd.started},
-                               {"needs_resync", vd.needs_resync},
-                               {"deleting", vd.deleting},
-                               {"initialized", vd.initialized ? json(*vd.initialized) : json()},
-                               {"members", members}});
+    auto object =
+        merged(vd.unknown, {{"id", vd.id},
+                            {"drive_group", vd.group},
+                            {"uuid", vd.uuid.str()},
+                            {"name", vd.name},
+                            {"level", lower_name(vd.level)},
+                            {"per_span", vd.per_span},
+                            {"engine", to_string(vd.engine)},
+                            {"strip_bytes", vd.strip_bytes},
+                            {"block_bytes", vd.block_bytes},
+                            {"vd_bytes", vd.vd_bytes},
+                            {"created", vd.created},
+                            {"started", vd.started},
+                            {"needs_resync", vd.needs_resync},
+                            {"deleting", vd.deleting},
+                            {"initialized", vd.initialized ? json(*vd.initialized) : json()},
+                            {"members", members}});
+    if (vd.region_bytes != 0) {
+        object["region_bytes"] = vd.region_bytes;
+    }
+    return object;
 }
 
 ConfigVd vd_from_json(const json& object) {
@@ -213,7 +219,10 @@ ConfigVd vd_from_json(const json& object) {
     object.at("name").get_to(vd.name);
     vd.level = name_at<RaidLevel>(object, "level", parse_raid_level);
     read_integer(object, "per_span", vd.per_span);
-    object.at("engine").get_to(vd.engine);
+    vd.engine = name_at<EngineKind>(object, "engine", parse_engine_kind);
+    if (object.contains("region_bytes")) {
+        read_integer(object, "region_bytes", vd.region_bytes);
+    }
     read_integer(object, "strip_bytes", vd.strip_bytes);
     read_integer(object, "block_bytes", vd.block_bytes);
     read_integer(object, "vd_bytes", vd.vd_bytes);
@@ -229,8 +238,8 @@ ConfigVd vd_from_json(const json& object) {
     }
     vd.unknown =
         unknown_fields(object, {"id", "drive_group", "uuid", "name", "level", "per_span", "engine",
-                                "strip_bytes", "block_bytes", "vd_bytes", "created", "started",
-                                "needs_resync", "deleting", "initialized", "members"});
+                                "region_bytes", "strip_bytes", "block_bytes", "vd_bytes", "created",
+                                "started", "needs_resync", "deleting", "initialized", "members"});
     return vd;
 }
 
@@ -288,15 +297,32 @@ void check_overlaps(const std::vector<const ConfigVd*>& vds) {
     }
 }
 
+/// What a VD's engine needs: the target has a dirty map, in regions that its extent has room for.
+void check_engine(const ConfigVd& vd, std::uint64_t data_bytes) {
+    if (vd.engine == EngineKind::dm_raid) {
+        if (vd.region_bytes != 0) {
+            throw std::invalid_argument("regions of a dirty map that dm-raid does not have");
+        }
+        return;
+    }
+    constexpr std::uint64_t most_regions = PERCH_MAP_PAGES * PERCH_MAP_REGIONS_PER_PAGE;
+    const auto* map = find_extent(vd.members.front(), ExtentType::dirty_map);
+    const auto* bad = find_extent(vd.members.front(), ExtentType::bad_ranges);
+    if (!std::has_single_bit(vd.region_bytes) || vd.region_bytes < vd.strip_bytes ||
+        vd.region_bytes > PERCH_MAX_REGION_BYTES ||
+        (data_bytes - 1) / vd.region_bytes >= most_regions || map == nullptr ||
+        map->bytes != PERCH_DIRTY_MAP_EXTENT_BYTES || bad == nullptr ||
+        bad->bytes != PERCH_BAD_RANGES_EXTENT_BYTES) {
+        throw std::invalid_argument(fmt::format("regions of {} bytes", vd.region_bytes));
+    }
+}
+
 /// What a writer of this version never writes is refused, so that a damaged or hostile
 /// configuration cannot lead the engine to foreign blocks.
 void check_vd(const Configuration& configuration, const ConfigVd& vd) {
     if (vd.id < 0 || vd.id > max_number || vd.group < 0 || vd.group > max_number ||
         !valid_vd_name(vd.name)) {
         throw std::invalid_argument(fmt::format("VD {} with the name '{}'", vd.id, vd.name));
-    }
-    if (vd.engine != "dm-raid") {
-        throw std::invalid_argument("engine " + vd.engine + ", which this version does not know");
     }
     if (vd.block_bytes != 512 && vd.block_bytes != 4096) {
         throw std::invalid_argument(fmt::format("block size {}", vd.block_bytes));
@@ -324,6 +350,7 @@ void check_vd(const Configuration& configuration, const ConfigVd& vd) {
         vd.vd_bytes != data->bytes * static_cast<std::uint64_t>(shape->data_members())) {
         throw std::invalid_argument(fmt::format("VD of {} bytes", vd.vd_bytes));
     }
+    check_engine(vd, data->bytes);
     if (vd.initialized && *vd.initialized > vd.vd_bytes) {
         throw std::invalid_argument("initialization beyond the end of the VD");
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "layout/drive_layout.hpp"
+#include "layout/engine_kind.hpp"
 #include "layout/raid_layout.hpp"
 #include "util/error.hpp"
 #include "util/uuid.hpp"
@@ -71,7 +72,8 @@ struct ConfigVd {
     std::string name;
     RaidLevel level = RaidLevel::raid5;
     int per_span = 0;  ///< members of one span
-    std::string engine = "dm-raid";
+    EngineKind engine = EngineKind::dm_raid;
+    std::uint64_t region_bytes = 0;  ///< of the dirty map; 0: dm-raid, which has its own
     std::uint64_t strip_bytes = 0;
     std::uint32_t block_bytes = 512;
     std::uint64_t vd_bytes = 0;

@@ -194,7 +194,7 @@ Superblock from_raw(const perch_superblock& raw) {
     });
     superblock.shape = {level->first, static_cast<int>(le32toh(raw.members)),
                         static_cast<int>(le32toh(raw.members_per_span))};
-    superblock.owner = static_cast<SuperblockOwner>(le32toh(raw.owner));
+    superblock.owner = static_cast<EngineKind>(le32toh(raw.owner));
     superblock.clean = (le32toh(raw.flags) & PERCH_SUPERBLOCK_CLEAN) != 0;
     superblock.tombstone = (le32toh(raw.flags) & PERCH_SUPERBLOCK_TOMBSTONE) != 0;
     superblock.strip_bytes = le32toh(raw.strip_bytes);

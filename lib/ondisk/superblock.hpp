@@ -14,18 +14,13 @@
 #include <optional>
 #include <vector>
 
+#include "layout/engine_kind.hpp"
 #include "layout/raid_level.hpp"
 #include "ondisk/block_device.hpp"
 #include "uapi/perch_format.h"
 #include "util/uuid.hpp"
 
 namespace perch {
-
-/// Who runs the VD. Nobody else may.
-enum class SuperblockOwner : std::uint32_t {
-    perch = PERCH_OWNER_PERCH,
-    dm_raid = PERCH_OWNER_DM_RAID,  ///< then dm-raid's superblock says who is in sync
-};
 
 enum class SyncState : std::uint8_t {
     absent = PERCH_MEMBER_ABSENT,          ///< gone when the epoch was written
@@ -78,7 +73,7 @@ struct Superblock {
     std::uint64_t log_generation = 0;  ///< 0: no log
     std::uint32_t row = 0;             ///< of the member whose extent this is
     RaidShape shape;
-    SuperblockOwner owner = SuperblockOwner::dm_raid;
+    EngineKind owner = EngineKind::dm_raid;
     bool clean = false;      ///< stopped in order
     bool tombstone = false;  ///< the VD was deleted and must never start again
     std::uint32_t strip_bytes = 0;

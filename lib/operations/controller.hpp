@@ -76,8 +76,9 @@ struct CreateRequest {
     std::optional<std::uint64_t> size_bytes;  ///< at least; absent: all that is free in one piece
     std::string name;                         ///< empty: "v<id>"
     std::uint64_t strip_bytes = default_strip_bytes;
-    std::vector<std::string> spares;  ///< Drive::id, dedicated to the VD's drive group
-    bool force = false;               ///< over data on the drives
+    std::optional<EngineKind> engine;  ///< absent: Engine::preferred()
+    std::vector<std::string> spares;   ///< Drive::id, dedicated to the VD's drive group
+    bool force = false;                ///< over data on the drives
 };
 
 struct InsertRequest {
@@ -198,6 +199,7 @@ class Controller {
     void restart_dead(int id);
     void reconcile_running(int id);
     void reconcile_parity(int id);
+    void note_synced(int id);
     void reconcile_check(int id);
     void reconcile_init(int id);
     Result<void> finish_delete(int id);
@@ -213,6 +215,8 @@ class Controller {
                                    bool tombstone);
     [[nodiscard]] std::vector<bool> lost_rows(const ConfigVd& vd) const;
     [[nodiscard]] VdState vd_state(const ConfigVd& vd) const;
+    /// Of a VD that runs: whether its parity, or its mirrors, may not match somewhere.
+    [[nodiscard]] bool out_of_sync(const ConfigVd& vd) const;
     [[nodiscard]] int survives(const ConfigVd& vd) const;
     [[nodiscard]] const Runtime* runtime_of(const ConfigVd& vd) const;
     [[nodiscard]] std::string vd_title(const ConfigVd& vd) const;
@@ -234,6 +238,7 @@ class Controller {
     Result<ConfigDrive> take_drive(const std::string& id, bool force);
     [[nodiscard]] const ConfigVd* find_same(const CreateRequest& request) const;
     [[nodiscard]] Result<std::optional<int>> group_for(const CreateRequest& request) const;
+    [[nodiscard]] EngineKind engine_for(const CreateRequest& request) const;
     [[nodiscard]] Result<ConfigVd> plan_create(const CreateRequest& request) const;
     [[nodiscard]] Result<VdLayout> plan_layout(const CreateRequest& request, const RaidShape& shape,
                                                int group, bool existing) const;

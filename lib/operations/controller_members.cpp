@@ -239,11 +239,7 @@ Result<void> Controller::set_offline(const std::string& drive) {
         if (vd.members[row].state == MemberState::candidate) {
             continue;
         }
-        const bool resync =
-            has_parity(vd.level) &&
-            (vd.needs_resync ||
-             (runtime_of(vd)->status && runtime_of(vd)->status->task == EngineTask::resync));
-        if (vd_state(vd) == VdState::offline || resync ||
+        if (vd_state(vd) == VdState::offline || (has_parity(vd.level) && out_of_sync(vd)) ||
             !survives_loss_of(shape_of(vd), lost_rows(vd), row)) {
             return fail(Errc::redundancy,
                         "{} survives {} more drive failures now; taking {} offline would lose "
@@ -285,8 +281,10 @@ Result<void> Controller::begin_rebuild(const std::vector<MemberPlace>& places) {
     }
     for (const auto& place : places) {
         const auto& vd = *find_vd(configuration_, place.vd_id);
-        if (auto zeroed = zero_extents(vd.members[static_cast<std::size_t>(place.row)],
-                                       {ExtentType::dm_raid});
+        const auto types = vd.engine == EngineKind::perch
+                               ? std::vector{ExtentType::dirty_map, ExtentType::bad_ranges}
+                               : std::vector{ExtentType::dm_raid};
+        if (auto zeroed = zero_extents(vd.members[static_cast<std::size_t>(place.row)], types);
             !zeroed) {
             return zeroed;
         }

@@ -165,6 +165,10 @@ Result<VdLayout> Controller::plan_layout(const CreateRequest& request, const Rai
     return vd_layout(shape, free_ranges(smallest, {}), request.size_bytes);
 }
 
+EngineKind Controller::engine_for(const CreateRequest& request) const {
+    return request.engine.value_or(engine_.preferred());
+}
+
 /// The VD that is asked for, its members without drives yet.
 Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
     if (std::set(request.drives.begin(), request.drives.end()).size() != request.drives.size()) {
@@ -183,8 +187,16 @@ Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
     if (!shape) {
         return tl::make_unexpected(shape.error());
     }
-    if (shape->level == RaidLevel::raid10 && shape->members > max_mirrored_members) {
-        return fail(Errc::limit, "RAID10 has at most {} members in this version, {} given",
+    const auto engine = engine_for(request);
+    if (auto ok = engine_.supports(engine); !ok) {
+        return fail(ok.error().code,
+                    "{}; or create the VD with engine=dm-raid, on the kernel's own RAID, which "
+                    "promises less. Nothing was written",
+                    ok.error().message);
+    }
+    if (engine == EngineKind::dm_raid && shape->level == RaidLevel::raid10 &&
+        shape->members > max_mirrored_members) {
+        return fail(Errc::limit, "RAID10 has at most {} members on dm-raid, {} given",
                     max_mirrored_members, shape->members);
     }
     const auto used_id = [&](int id) { return find_vd(configuration_, id) != nullptr; };
@@ -225,6 +237,8 @@ Result<ConfigVd> Controller::plan_create(const CreateRequest& request) const {
     vd.per_span = shape->per_span;
     vd.strip_bytes = request.strip_bytes;
     vd.vd_bytes = layout->vd_bytes;
+    vd.engine = engine;
+    vd.region_bytes = engine == EngineKind::perch ? region_bytes_for(layout->data_bytes) : 0;
     vd.needs_resync = is_redundant(shape->level);
     vd.created = clock_.wall_seconds();
     for (std::size_t row = 0; row < request.drives.size(); ++row) {
@@ -243,6 +257,7 @@ const ConfigVd* Controller::find_same(const CreateRequest& request) const {
         bool same = !request.name.empty() && vd.name == request.name && !vd.deleting &&
                     vd.level == request.level && vd.strip_bytes == request.strip_bytes &&
                     (request.per_span == 0 || request.per_span == vd.per_span) &&
+                    (!request.engine || *request.engine == vd.engine) &&
                     (!request.size_bytes ||
                      (*request.size_bytes <= vd.vd_bytes &&
                       vd.vd_bytes - *request.size_bytes < MiB * vd.members.size())) &&

@@ -169,7 +169,7 @@ VirtualDrive Controller::show_vd(const ConfigVd& config, const std::vector<Drive
     vd.size_bytes = config.vd_bytes;
     vd.strip_bytes = config.strip_bytes;
     vd.block_bytes = config.block_bytes;
-    vd.engine = config.engine;
+    vd.engine = to_string(config.engine);
     vd.survives = survives(config);
     vd.created = local_time(config.created);
     vd.state_reason = runtime == nullptr ? "" : runtime->reason;
@@ -196,7 +196,7 @@ VirtualDrive Controller::show_vd(const ConfigVd& config, const std::vector<Drive
     vd.device = "/dev/perch/" + config.name;
     vd.kernel_device = status->kernel_device;
     vd.users = block_users(status->kernel_name);
-    vd.consistent = !config.needs_resync && status->task != EngineTask::resync;
+    vd.consistent = !out_of_sync(config);
     vd.mismatches = runtime->mismatches;
     vd.operation = show_operation(config);
     return vd;

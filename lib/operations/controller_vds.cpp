@@ -15,14 +15,36 @@ namespace {
 constexpr std::uint64_t wiped_bytes = MiB;
 
 /// dm-raid's status shows a rebuild as done a moment before it is recorded (dm-raid.md 5.2); only
-/// the member's own record confirms it.
-bool rebuild_proven(const EngineStatus& status, std::size_t row, const MemberEvidence& evidence) {
+/// the member's own record confirms it. Perch's own target calls a member in sync once the epoch
+/// that says so is durable.
+bool rebuild_proven(EngineKind engine, const EngineStatus& status, std::size_t row,
+                    const MemberEvidence& evidence) {
+    if (engine == EngineKind::perch) {
+        return status.members[row] == MemberHealth::in_sync;
+    }
     return status.task == EngineTask::none && status.members[row] == MemberHealth::in_sync &&
            evidence.record && evidence.record->rebuilt;
 }
 
-/// What a member's superblock says while dm-raid runs the VD: whose it is, and which assignment.
-/// Who is in sync is dm-raid's to say (kmod/uapi/perch_format.h).
+/// Who is in sync when the VD is created: all. A member that is put in its place later is of no
+/// epoch yet, and of nobody else's: the target rebuilds it. While dm-raid runs the VD, who is in
+/// sync is dm-raid's to say (kmod/uapi/perch_format.h).
+std::vector<SuperblockMember> first_members(const ConfigVd& vd, std::size_t row, bool first) {
+    std::vector<SuperblockMember> members;
+    if (vd.engine == EngineKind::dm_raid) {
+        members.push_back({vd.members[row].instance, static_cast<std::uint32_t>(row),
+                           SyncState::in_sync, false, 0});
+        return members;
+    }
+    for (std::size_t other = 0; other < vd.members.size(); ++other) {
+        members.push_back({first ? vd.members[other].instance : Uuid{},
+                           static_cast<std::uint32_t>(other),
+                           first ? SyncState::in_sync : SyncState::absent, false, 0});
+    }
+    return members;
+}
+
+/// What Perch writes in a member's superblock: whose it is, and which assignment.
 Superblock superblock_of(const Uuid& controller, const ConfigVd& vd, std::size_t row,
                          bool tombstone) {
     const auto& member = vd.members[row];
@@ -30,17 +52,19 @@ Superblock superblock_of(const Uuid& controller, const ConfigVd& vd, std::size_t
     superblock.vd = vd.uuid;
     superblock.instance = member.instance;
     superblock.controller = controller;
-    superblock.epoch = {1, vd.uuid, {}};
+    const bool first = vd.engine == EngineKind::dm_raid || member.state != MemberState::candidate;
+    superblock.epoch = first ? Epoch{1, vd.uuid, {}} : Epoch{};
     superblock.row = static_cast<std::uint32_t>(row);
     superblock.shape = shape_of(vd);
-    superblock.owner = SuperblockOwner::dm_raid;
+    superblock.owner = vd.engine;
     superblock.tombstone = tombstone;
     superblock.strip_bytes = static_cast<std::uint32_t>(vd.strip_bytes);
     superblock.block_bytes = vd.block_bytes;
     superblock.data_bytes = find_extent(member, ExtentType::data)->bytes;
     superblock.data_offset = find_extent(member, ExtentType::data)->offset;
     superblock.vd_bytes = vd.vd_bytes;
-    superblock.members.push_back({member.instance, superblock.row, SyncState::in_sync, false, 0});
+    superblock.region_bytes = vd.region_bytes;
+    superblock.members = first_members(vd, row, first);
     return superblock;
 }
 
@@ -114,6 +138,16 @@ Result<MemberRecords> Controller::read_records(const ConfigVd& vd) {
             records[row].superblock = std::move(*found);
         } else if (!says_nothing(found.error())) {
             return fail_with(bay(*drive), found.error());
+        }
+        if (vd.engine == EngineKind::perch) {
+            for (unsigned copy = 0; copy < PERCH_SUPERBLOCK_COPIES; ++copy) {
+                auto raw =
+                    access_.read(drive->identity,
+                                 base + superblock->offset + copy * PERCH_SUPERBLOCK_COPY_STRIDE,
+                                 PERCH_SUPERBLOCK_BYTES);
+                records[row].copies.at(copy) = raw ? std::move(*raw) : Bytes();
+            }
+            continue;
         }
         if (!is_redundant(vd.level)) {
             continue;
@@ -283,11 +317,17 @@ void Controller::restart_dead(int id) {
 
 /// Parity (or mirrors) not known to match is recomputed as soon as all members are there, and
 /// counts as known only when that was seen to run to its end. (dm-raid does not do it by itself
-/// after a crash.)
+/// after a crash; Perch's own target does, and says when it is done.)
 void Controller::reconcile_parity(int id) {
     const auto& vd = *find_vd(configuration_, id);
     auto& runtime = runtimes_[vd.uuid];
     if (!vd.needs_resync || !runtime.status) {
+        return;
+    }
+    if (runtime.status->synced) {
+        if (*runtime.status->synced) {
+            note_synced(id);
+        }
         return;
     }
     if (vd_state(vd) != VdState::optimal) {
@@ -327,10 +367,14 @@ void Controller::reconcile_parity(int id) {
         runtime.resync_asked.reset();
         return;
     }
+    note_synced(id);
+}
+
+void Controller::note_synced(int id) {
     auto next = configuration_;
     find_vd(next, id)->needs_resync = false;
     if (auto done = commit(next); !done) {
-        runtime.reason = done.error().message;
+        runtimes_[find_vd(configuration_, id)->uuid].reason = done.error().message;
         return;
     }
     events_.emit(EventKind::resync_done,
@@ -415,9 +459,10 @@ void Controller::reconcile_running(int id) {
     auto& vd = *find_vd(next, id);
     auto& runtime = runtimes_[vd.uuid];
     const auto& status = *runtime.status;
-    const bool candidates = std::any_of(vd.members.begin(), vd.members.end(), [](const auto& row) {
-        return row.state == MemberState::candidate;
-    });
+    const bool candidates = vd.engine == EngineKind::dm_raid &&
+                            std::any_of(vd.members.begin(), vd.members.end(), [](const auto& row) {
+                                return row.state == MemberState::candidate;
+                            });
     auto records = candidates ? read_records(vd) : MemberRecords(vd.members.size());
     if (!records) {
         runtime.reason = records.error().message;
@@ -458,7 +503,7 @@ void Controller::reconcile_running(int id) {
                 }
             }
         } else if (member.state == MemberState::candidate &&
-                   rebuild_proven(status, row, runtime.records[row])) {
+                   rebuild_proven(vd.engine, status, row, runtime.records[row])) {
             member.state = MemberState::online;
             notes.emplace_back(
                 EventKind::rebuild_done,
@@ -473,6 +518,10 @@ void Controller::reconcile_running(int id) {
         for (const auto& [kind, text] : notes) {
             events_.emit(kind, text);
         }
+    }
+    if (!status.trouble.empty()) {
+        runtime.reason = status.trouble;
+        return;
     }
     if (!enough) {
         runtime.reason = fmt::format(
@@ -691,15 +740,19 @@ VdState Controller::vd_state(const ConfigVd& vd) const {
     return more > 0 ? VdState::partially_degraded : VdState::degraded;
 }
 
+bool Controller::out_of_sync(const ConfigVd& vd) const {
+    const auto& status = *runtime_of(vd)->status;
+    return vd.needs_resync || status.task == EngineTask::resync || !status.synced.value_or(true);
+}
+
 int Controller::survives(const ConfigVd& vd) const {
     if (vd_state(vd) == VdState::offline) {
         return 0;
     }
-    const auto* runtime = runtime_of(vd);
     // While parity is being made consistent a lost member's content cannot be computed everywhere.
-    const bool resync = vd.needs_resync || runtime->status->task == EngineTask::resync;
-    return resync && has_parity(vd.level) ? 0
-                                          : std::max(survives_more(shape_of(vd), lost_rows(vd)), 0);
+    return has_parity(vd.level) && out_of_sync(vd)
+               ? 0
+               : std::max(survives_more(shape_of(vd), lost_rows(vd)), 0);
 }
 
 }  // namespace perch

@@ -201,6 +201,12 @@ Result<CreateRequest> parse_create(const json& body) {
         request.spares = drives_of_links(links.value("DedicatedSpareDrives", json::array()),
                                          "DedicatedSpareDrives");
         request.force = oem.value("Force", false);
+        if (oem.contains("Engine")) {
+            request.engine = parse_engine_kind(oem.at("Engine").get<std::string>());
+            if (!request.engine) {
+                return fail(Errc::invalid_argument, "Engine is 'perch' or 'dm-raid'");
+            }
+        }
         return request;
     });
 }

@@ -21,6 +21,9 @@ struct CoreWorld::Host {
     std::vector<geometry_place> places;  ///< of each sector of a direct read
     std::uint64_t begun = 0;
     std::uint64_t id = 0;
+    /// Of a write, by sector: what the core has taken, each time. The host changes its buffer in
+    /// between (rule 7), and each change is another version.
+    std::vector<std::vector<std::uint64_t>> copies;
 };
 
 struct WorldEnv {

@@ -99,6 +99,7 @@ struct CoreCallbacks {
         }
         auto* data = (*host)->data.data() + offset;
         if (asked->kind == REQUEST_WRITE) {
+            self.change_buffer(**host, offset / SECTOR_BYTES, bytes / SECTOR_BYTES);
             std::memcpy(buffer, data, bytes);
             // The host may change its buffer from now on (rule 7).
             std::memset(data, 0xee, bytes);
@@ -331,12 +332,28 @@ void CoreWorld::write(std::uint64_t sector, std::uint32_t sectors, bool fua) {
     host->asked.sectors = sectors;
     host->id = next_id_++;
     host->data.resize(std::size_t{sectors} * SECTOR_BYTES);
+    host->copies.resize(sectors);
     ++now_;
     for (std::uint32_t i = 0; i < sectors; ++i) {
         fill_sector(&host->data[std::size_t{i} * SECTOR_BYTES], host->id, sector + i);
         histories_.at(sector + i).push_back({host->id, now_, never, never});
     }
     begin(std::move(host));
+}
+
+/// The core takes these sectors of a write: what it took before is not there any more.
+void CoreWorld::change_buffer(Host& host, std::uint32_t first, std::uint32_t sectors) {
+    for (auto i = first; i < first + sectors; ++i) {
+        auto& copies = host.copies[i];
+        if (copies.empty()) {
+            copies.push_back(host.id);
+            continue;
+        }
+        copies.push_back(next_id_++);
+        const auto sector = host.asked.sector + i;
+        fill_sector(&host.data[std::size_t{i} * SECTOR_BYTES], copies.back(), sector);
+        histories_.at(sector).push_back({copies.back(), now_, never, never});
+    }
 }
 
 void CoreWorld::flush() {
@@ -379,6 +396,10 @@ void CoreWorld::patrol() {
     task_want(&live_->target, REQUEST_PATROL, false);
 }
 
+void CoreWorld::end_task() {
+    task_end(&live_->target);
+}
+
 void CoreWorld::end(Host& host, int error) {
     const auto& asked = host.asked;
     trace("{} host: {} as {} is answered {}\n", now_, describe(asked), host.id, error);
@@ -411,11 +432,16 @@ void CoreWorld::end(Host& host, int error) {
             continue;
         }
         lost_.erase(asked.sector + i);
+        const auto& copies = host.copies[i];
         for (auto& version : histories_[asked.sector + i]) {
-            if (version.id == host.id) {
-                version.acknowledged = now_;
-                version.durable = asked.fua ? now_ : never;
+            const auto copy = std::find(copies.begin(), copies.end(), version.id);
+            if (copy == copies.end()) {
+                continue;
             }
+            // One that was taken before the last one is overwritten by it.
+            const bool last = copy + 1 == copies.end();
+            version.acknowledged = last ? now_ : version.begun;
+            version.durable = last && asked.fua ? now_ : never;
         }
     }
     if (asked.kind == REQUEST_FLUSH || asked.kind == REQUEST_STOP) {

@@ -74,6 +74,7 @@ class CoreWorld {
     void stop();
     void check(bool repair);
     void patrol();
+    void end_task();
 
     // --- what happens to drives
 
@@ -173,6 +174,7 @@ class CoreWorld {
     [[nodiscard]] bool dirty_on_media(std::uint64_t region) const;
     [[nodiscard]] std::size_t choice_with(const std::function<bool(const io&)>& late) const;
     void begin(std::unique_ptr<Host> host);
+    void change_buffer(Host& host, std::uint32_t first, std::uint32_t sectors);
     void hold_back();
     void complete_io(std::size_t index);
     [[nodiscard]] int perform(const io& command, std::size_t flushes_until);

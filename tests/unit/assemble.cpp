@@ -67,7 +67,7 @@ struct Array {
             Superblock superblock;
             superblock.vd = vd.uuid;
             superblock.instance = member.instance;
-            records.push_back({MemberRecord{100, true, 0, {}}, superblock});
+            records.push_back({MemberRecord{100, true, 0, {}}, superblock, {}});
         }
     }
 

@@ -317,7 +317,7 @@ TEST_CASE("perchcli: completion") {
                                        "/c0/e0/s4", "/c0/e0/s7", "/c0/e0/sall"});
     CHECK(after({"/c0", "add", ""}) == Texts{"vd"});
     CHECK(after({"/c0", "add", "vd", "r5", "drives=0:1", ""}) ==
-          Texts{"size=", "name=", "pdperarray=", "strip=", "spares=", "force", "J"});
+          Texts{"size=", "name=", "pdperarray=", "strip=", "engine=", "spares=", "force", "J"});
     CHECK(after({"/c0", "add", "vd", "r5", "drives="}) == Texts{"drives=0:4", "drives=1:4"});
     CHECK(after({"/c0", "add", "vd", "r5", "drives=0:4,"}) == Texts{"drives=0:4,1:4"});
     CHECK(after({"/c0", "add", "vd", "r5", "spares="}) == Texts{"spares=0:4", "spares=1:4"});

@@ -34,7 +34,7 @@ Superblock sample() {
     superblock.log_generation = 9;
     superblock.row = 2;
     superblock.shape = {RaidLevel::raid6, 4, 4};
-    superblock.owner = SuperblockOwner::perch;
+    superblock.owner = EngineKind::perch;
     superblock.clean = true;
     superblock.strip_bytes = 64 * KiB;
     superblock.block_bytes = 4096;
@@ -167,7 +167,7 @@ TEST_CASE("superblock: what is written is read") {
         }
         superblock.tombstone = true;
         superblock.clean = false;
-        superblock.owner = SuperblockOwner::dm_raid;
+        superblock.owner = EngineKind::dm_raid;
         const auto again = encode_superblock(superblock);
         REQUIRE(again);
         CHECK(*decode_superblock(*again) == superblock);

@@ -25,6 +25,10 @@ std::vector<Option> create_options() {
          false, check_count},
         {"strip", "4..1024", "One drive's share of a stripe in KiB, a power of two; 64.", false,
          check_strip},
+        {"engine", "perch|dm-raid",
+         "What runs it: Perch's own kernel target, or the kernel's dm-raid, which promises less, "
+         "where that target cannot be loaded. Without it: perch.",
+         false, check_engine},
         {"spares", "e:s|e:s-x|e:s-x,y", "Dedicated hot spares for the drive group.", false,
          check_drives},
         {"force", "", "Use drives that carry data of others; that data is lost."},

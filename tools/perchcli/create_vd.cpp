@@ -188,6 +188,9 @@ nlohmann::json create_body(const Invocation& invocation, const Request& request,
     if (request.per_span != 0) {
         body["Oem"]["Perch"]["PerSpan"] = request.per_span;
     }
+    if (invocation.has("engine")) {
+        body["Oem"]["Perch"]["Engine"] = invocation.value("engine");
+    }
     if (invocation.has("force")) {
         body["Oem"]["Perch"]["Force"] = true;
     }

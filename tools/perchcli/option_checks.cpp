@@ -2,6 +2,7 @@
 #include "option_checks.hpp"
 
 #include "handlers.hpp"
+#include "layout/engine_kind.hpp"
 #include "layout/raid_layout.hpp"
 #include "object_path.hpp"
 #include "size_list.hpp"
@@ -43,6 +44,10 @@ std::optional<std::string> check_strip(std::string_view value) {
         return std::nullopt;
     }
     return "a strip is 4, 8, 16, 32, 64, 128, 256, 512 or 1024 (KiB)";
+}
+
+std::optional<std::string> check_engine(std::string_view value) {
+    return parse_engine_kind(value) ? std::nullopt : std::optional("an engine is perch or dm-raid");
 }
 
 std::optional<std::string> check_drives(std::string_view value) {

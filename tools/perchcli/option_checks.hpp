@@ -12,6 +12,7 @@ std::optional<std::string> check_name(std::string_view value);
 std::optional<std::string> check_names(std::string_view value);
 std::optional<std::string> check_sizes(std::string_view value);
 std::optional<std::string> check_strip(std::string_view value);
+std::optional<std::string> check_engine(std::string_view value);
 std::optional<std::string> check_drives(std::string_view value);
 /// "0,2" or "0-2".
 std::optional<std::string> check_groups(std::string_view value);

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// VDs on the kernel's device-mapper.
-//
-// Below each VD lie two linear devices per member (metadata and data extent of its partition; RAID0
-// has data only). Above them:
-//   RAID1, 10, 5, 6   one raid device, the VD
-//   RAID0             one striped device, the VD
-//   RAID50, 60        a raid device per span, and the VD striped over these, its chunk being one
-//                     span's full row of data
-// A change of members is a reload of the raid device that has them: the new table is loaded beside
-// the live one, then suspend and resume swap them. A kill between the two leaves the device
-// suspended with a loaded table that says what the configuration said before the load;
-// resume_suspended() puts it right.
+// VDs on the kernel's device-mapper: on Perch's own target (perch_target.hpp), or on dm-raid
+// (dmraid_stack.hpp).
 #pragma once
 
 #include <map>
@@ -23,6 +13,8 @@ namespace perch {
 
 class DmEngine final : public Engine {
   public:
+    Result<void> supports(EngineKind kind) override;
+    [[nodiscard]] EngineKind preferred() const override;
     Result<void> apply(const EngineVd& vd) override;
     Result<void> stop(const Uuid& vd) override;
     Result<std::optional<EngineStatus>> status(const Uuid& vd) override;

@@ -273,6 +273,25 @@ Result<std::vector<Target>> status(const std::string& name) {
     return targets(DM_DEVICE_STATUS, "read the status of", name);
 }
 
+Result<std::optional<TargetVersion>> target_version(const std::string& type) {
+    const auto task = named_task(DM_DEVICE_GET_TARGET_VERSION, "ask for the version of", type);
+    if (!task) {
+        return tl::make_unexpected(task.error());
+    }
+    if (dm_task_run(task->get()) == 0) {
+        const int error = dm_task_get_errno(task->get());
+        if (error == EINVAL || error == ENOENT || error == ENXIO) {
+            return std::optional<TargetVersion>();
+        }
+        return failure("ask for the version of", type, error);
+    }
+    const auto* found = dm_task_get_versions(task->get());
+    if (found == nullptr) {
+        return std::optional<TargetVersion>();
+    }
+    return std::optional(TargetVersion{found->version[0], found->version[1], found->version[2]});
+}
+
 bool available(std::string& reason) {
     if (::access("/dev/mapper/control", R_OK | W_OK) == 0) {
         return true;

@@ -59,6 +59,14 @@ Result<std::vector<Info>> list(std::string_view uuid_prefix);
 Result<std::vector<Target>> table(const std::string& name);
 Result<std::vector<Target>> status(const std::string& name);
 
+struct TargetVersion {
+    std::uint32_t major = 0;
+    std::uint32_t minor = 0;
+    std::uint32_t patch = 0;
+};
+/// Of a target type of this kernel, which loads its module if it must. nullopt: there is none.
+Result<std::optional<TargetVersion>> target_version(const std::string& type);
+
 /// False when the kernel has no device-mapper or we may not use it: `reason` says which.
 bool available(std::string& reason);
 

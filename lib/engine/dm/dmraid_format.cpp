@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
+#include "engine/dm/words.hpp"
 #include "util/units.hpp"
 
 namespace perch::dm {
@@ -13,26 +13,6 @@ namespace {
 
 /// md's own ceiling is 200 MB/s by default, a tenth of what a drive can do; KiB/s per member.
 constexpr int max_recovery_rate = 4'000'000;
-
-std::vector<std::string_view> split(std::string_view text) {
-    std::vector<std::string_view> words;
-    while (true) {
-        const auto start = text.find_first_not_of(' ');
-        if (start == std::string_view::npos) {
-            return words;
-        }
-        text.remove_prefix(start);
-        const auto end = std::min(text.find(' '), text.size());
-        words.push_back(text.substr(0, end));
-        text.remove_prefix(end);
-    }
-}
-
-template <typename T>
-bool to_number(std::string_view text, T& value) {
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && rest == text.data() + text.size();
-}
 
 struct RaidSuperblock {  // struct dm_raid_superblock
     std::uint32_t magic;
@@ -207,10 +187,7 @@ Result<EngineStatus> parse_raid_status(std::string_view params) {
         !to_number(words[5], status.mismatches)) {
         return fail(Errc::io, "unexpected dm-raid status '{}'", params);
     }
-    const auto slash = words[3].find('/');
-    if (slash == std::string_view::npos ||
-        !to_number(words[3].substr(0, slash), status.task_done_sectors) ||
-        !to_number(words[3].substr(slash + 1), status.task_total_sectors)) {
+    if (!to_fraction(words[3], status.task_done_sectors, status.task_total_sectors)) {
         return fail(Errc::io, "unexpected dm-raid progress '{}'", words[3]);
     }
     status.task = parse_task(words[4]);

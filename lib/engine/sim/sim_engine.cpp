@@ -135,6 +135,12 @@ Result<SimArray> SimEngine::load(SimTable table, std::size_t span) {
 
 // --- What runs.
 
+Result<void> SimEngine::supports(EngineKind kind) {
+    return kind == EngineKind::dm_raid
+               ? Result<void>()
+               : fail(Errc::unsupported, "the simulation runs VDs on engine dm-raid alone");
+}
+
 Result<void> SimEngine::apply(const EngineVd& vd) {
     advance();
     auto tables = tables_of(vd);

@@ -29,6 +29,8 @@ class SimEngine final : public Engine {
     SimEngine(SimDrives& drives, StepCounter& steps, std::function<double()> now = nullptr)
         : drives_(drives), steps_(steps), now_(std::move(now)) {}
 
+    Result<void> supports(EngineKind kind) override;
+    [[nodiscard]] EngineKind preferred() const override { return EngineKind::dm_raid; }
     Result<void> apply(const EngineVd& vd) override;
     Result<void> stop(const Uuid& vd) override;
     Result<std::optional<EngineStatus>> status(const Uuid& vd) override;
