@@ -483,6 +483,7 @@ def _compose_full(archive: Path, tree: Path | None, output: Path) -> None:
                 shutil.copyfile(path, root / LIBRARIES / name)
     _enable_units(root)
     version = _kernel_version(root)
+    _tool("depmod", "-b", root, version)
     shutil.copyfile(root / f"boot/vmlinuz-{version}", output / "vmlinuz")
     shutil.copyfile(root / f"boot/initrd.img-{version}", output / "initrd.img")
     _ext4(output / "root.img", root, 3 << 30, "-E", "root_owner=0:0")

@@ -125,10 +125,9 @@ class Perch:
             dm_name, major, minor = line.split(":")
             numbers[f"{major}:{minor}"] = dm_name
         found = []
-        for data in _data_devices(tables, numbers, f"perch-{name}"):
-            _, sectors, _, partition, offset = tables[data].split()
+        for partition, offset, sectors in _data_places(tables, numbers, f"perch-{name}"):
             node = self.machine.run(f"readlink -f /dev/block/{partition}", check=True).out.strip()
-            found.append(Member(node, int(offset), int(sectors)))
+            found.append(Member(node, offset, sectors))
         return found
 
     def assemble_with_md(self, members: list[Member], level: str = "raid5", per_span: int = 0,
@@ -194,6 +193,15 @@ MD_LEVELS = {"raid0": ("raid0", "", 0), "raid1": ("raid1", "", 0), "raid10": ("r
              "raid5": ("raid5", "--layout=left-symmetric", 1), "raid50": ("raid5", "--layout=left-symmetric", 1),
              "raid6": ("raid6", "--layout=ddf-N-continue", 2), "raid60": ("raid6", "--layout=ddf-N-continue", 2)}
 """How mdadm names each level's array of one span: level, layout, members' worth of parity."""
+
+
+def _data_places(tables: dict[str, str], numbers: dict[str, str], name: str) -> list[tuple[str, int, int]]:
+    """Partition, first sector and sectors of the data of a VD's members, by row. None may be absent."""
+    words = tables[name].split()
+    if words[2] == "perch":
+        return [(words[member], int(words[member + 4]), int(words[7])) for member in range(11, len(words), 5)]
+    linear = [tables[data].split() for data in _data_devices(tables, numbers, name)]
+    return [(partition, int(offset), int(sectors)) for _, sectors, _, partition, offset in linear]
 
 
 def _data_devices(tables: dict[str, str], numbers: dict[str, str], name: str) -> list[str]:

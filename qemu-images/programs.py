@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Builds Perch for the guests: an install tree of the release preset, with the kernel module."""
+"""Builds Perch for the guests: an install tree of the release preset, with the kernel module, and what tests alone need."""
 
 import shutil
 import subprocess
@@ -10,6 +10,8 @@ import debs
 import images
 
 TOP = Path(__file__).resolve().parent.parent
+FOR_TESTS = "usr/lib/perch-lab/tests"
+"""Below the guest's root: the module dm-powercut and the program torture (tests/qemu/powercut)."""
 
 
 class BuildError(Exception):
@@ -34,7 +36,8 @@ def build_programs() -> Path:
         version = images.fast_kernel()
         updates = fresh / "usr/lib/modules" / version / "updates"
         updates.mkdir(parents=True)
-        shutil.copy(build_module(version), updates)
+        shutil.copy(build_module(version, TOP / "kmod", "dm-perch"), updates)
+        _build_for_tests(version, fresh / FOR_TESTS)
         if final.exists():
             final.rename(old)
         fresh.rename(final)
@@ -42,19 +45,27 @@ def build_programs() -> Path:
     return final
 
 
-def build_module(version: str) -> Path:
-    """Build the kernel module against the headers of a Debian kernel, or the kernel that was given; its file."""
+def _build_for_tests(version: str, directory: Path) -> None:
+    sources = TOP / "tests" / "qemu" / "powercut"
+    directory.mkdir(parents=True)
+    shutil.copy(build_module(version, sources, "dm-powercut"), directory)
+    _run(["g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s", str(sources / "torture.cpp"), "-o",
+          str(directory / "torture")])
+
+
+def build_module(version: str, sources: Path, name: str) -> Path:
+    """Build a kernel module against the headers of a Debian kernel, or the kernel that was given; its file."""
     given = images.given_kernel()
     if given:
         headers = given / "build"
     else:
         debs.install_packages([f"linux-headers-{version}"])
         headers = Path("/lib/modules") / version / "build"
-    work = TOP / "build" / f"kmod-{version}"
+    work = TOP / "build" / f"{name}-{version}"
     # Kbuild writes beside the sources. What has not changed keeps its time, and is not compiled again.
-    shutil.copytree(TOP / "kmod", work, dirs_exist_ok=True)
+    shutil.copytree(sources, work, dirs_exist_ok=True)
     _run(["make", "-C", str(headers), f"M={work}", "W=1", "modules"])
-    return work / "dm-perch.ko"
+    return work / f"{name}.ko"
 
 
 def _run(command: list[str]) -> None:

@@ -189,7 +189,8 @@ def sim(totals: Totals, tier: str, names: list[str]) -> None:
         step(totals, tier, "an hour of fresh seeds", ["tests/sim/long", "build/dev", "3600"], True)
 
 
-QEMU_ORDER = ["test_boot", "test_levels", "test_target", "test_story", "test_killed", "test_hotplug", "test_unclean"]
+QEMU_ORDER = ["test_boot", "test_levels", "test_power_cut", "test_story", "test_killed", "test_hotplug", "test_unclean",
+              "test_target"]
 """Files of the QEMU tests, the longest first. Two of their tests run beside each other, whichever is next: a guest leaves
 half of two cores idle."""
 
@@ -237,7 +238,8 @@ def pytest(totals: Totals, tier: str, names: list[str]) -> None:
         totals.add(tier, "build (release)", "PERCH_TREE" in environment, time.monotonic() - begun)
         if "PERCH_TREE" not in environment:
             return
-        files = [test for test in qemu_tests(environment) if not names or any(word in test for word in names)]
+        files = [test for test in qemu_tests(environment)
+                 if not names or any(word.replace("-", "_") in test for word in names)]
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(2) as pool:
         reports = [Path(work) / f"{number}.xml" for number in range(len(files))]
         for _ in pool.map(lambda job: pytest_file(tier, job[0], names, job[1], environment), zip(files, reports)):

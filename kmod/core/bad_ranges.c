@@ -27,7 +27,8 @@
 
 #define BAD_PAGE_CHANGED 1U	/* to be written */
 #define BAD_PAGE_FOUND 2U	/* on some member */
-#define BAD_PAGE_DAMAGED 4U	/* on some member, both halves */
+#define BAD_PAGE_EMPTY 4U	/* on some member: nobody can have acted on one that others have */
+#define BAD_PAGE_DAMAGED 8U	/* on some member, both halves */
 
 /* Of a page's ranges, so many may be listed; the rest is for halves of ranges that are cut in two. */
 #define MOST_ADDED (PERCH_BAD_RANGES_PER_PAGE / 4U * 3U)
@@ -104,8 +105,9 @@ void bad_ranges_load(struct bad_ranges *bad, u32 member, u32 index,
 	if (second && (!first || le64_to_cpu(half1->update_counter) > le64_to_cpu(half0->update_counter)))
 		turn_halves(bad, index, member);
 	/* With one half of zeros the other is the first one ever, and was cut off. */
-	if (!first && !second && !is_empty(half0) && !is_empty(half1))
-		bad->state[index] |= BAD_PAGE_DAMAGED;
+	if (!first && !second)
+		bad->state[index] |= is_empty(half0) || is_empty(half1) ? BAD_PAGE_EMPTY :
+									  BAD_PAGE_DAMAGED;
 }
 
 bool bad_ranges_loaded(const struct bad_ranges *bad)
@@ -113,7 +115,8 @@ bool bad_ranges_loaded(const struct bad_ranges *bad)
 	u32 index;
 
 	for (index = 0; index < bad->pages; index++) {
-		if ((bad->state[index] & (BAD_PAGE_DAMAGED | BAD_PAGE_FOUND)) == BAD_PAGE_DAMAGED)
+		if ((bad->state[index] & BAD_PAGE_DAMAGED) &&
+		    !(bad->state[index] & (BAD_PAGE_FOUND | BAD_PAGE_EMPTY)))
 			return false;
 	}
 	return true;

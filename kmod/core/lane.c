@@ -17,6 +17,9 @@
 
 #include "core/vd.h"
 
+/* Then others may have the CPU. */
+#define MOST_ROUNDS 32U
+
 void lane_init(struct lane *lane, struct window *windows, u32 count)
 {
 	u32 i;
@@ -144,8 +147,9 @@ void lane_run(struct vd *vd, struct lane *lane)
 {
 	struct window *window, *resumed;
 	struct io *io, *ended;
+	u32 rounds;
 
-	while (take_in(lane, &ended, &resumed)) {
+	for (rounds = 0; rounds < MOST_ROUNDS && take_in(lane, &ended, &resumed); rounds++) {
 		while ((io = ended) != NULL) {
 			ended = io->next;
 			window = io->owner;
@@ -159,6 +163,8 @@ void lane_run(struct vd *vd, struct lane *lane)
 		}
 		place_pieces(vd, lane);
 	}
+	if (rounds == MOST_ROUNDS)
+		vd->env->wake(vd->env, (u32)(lane - vd->lane));
 	/* A stop waits for lanes to be idle. It was asked for before `idle` was seen, or sees it. */
 	if (vd_is_stopping(vd))
 		vd->env->wake(vd->env, vd->lanes);

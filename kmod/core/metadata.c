@@ -181,13 +181,13 @@ static void prepare(struct vd *vd, u32 member)
 		io->area = IO_BAD_RANGES;
 		io->sector = bad_ranges_sector(&vd->bad, member);
 		io->sectors = PAGE_SECTORS;
-		io->buffer = &metadata->bad_page;
+		io->buffer = vd->bad_page;
 		break;
 	default:
 		io->area = IO_DIRTY_MAP;
 		io->sector = (u64)vd->map.writing_page * PAGE_SECTORS;
 		io->sectors = PAGE_SECTORS;
-		io->buffer = &metadata->map_page;
+		io->buffer = vd->map_page;
 	}
 }
 
@@ -381,7 +381,7 @@ static void end_flush(struct vd *vd)
 		record_rebuilt(vd);
 	}
 	if (metadata->work == METADATA_IDLE && metadata->flush_clears && vd_is_optimal(vd) &&
-	    dirty_map_next_clear(&vd->map, &metadata->map_page))
+	    dirty_map_next_clear(&vd->map, vd->map_page))
 		begin(vd, METADATA_CLEARING_BITS);
 }
 
@@ -493,7 +493,7 @@ static void begin_next(struct vd *vd)
 		begin_held(vd);
 		return;
 	}
-	if (bad_ranges_next(&vd->bad, &metadata->bad_page)) {
+	if (bad_ranges_next(&vd->bad, vd->bad_page)) {
 		begin(vd, METADATA_BAD_RANGES);
 		return;
 	}
@@ -502,7 +502,7 @@ static void begin_next(struct vd *vd)
 		begin_flush(vd);
 	if (metadata->work != METADATA_IDLE)
 		return;
-	if (dirty_map_next_set(&vd->map, &metadata->map_page))
+	if (dirty_map_next_set(&vd->map, vd->map_page))
 		begin(vd, METADATA_SETTING_BITS);
 	else
 		begin_flush(vd);

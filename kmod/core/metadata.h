@@ -45,8 +45,6 @@ struct metadata {
 	u32 ios_left;
 	struct io ios[GEOMETRY_MAX_MEMBERS];
 	u8 planned[GEOMETRY_MAX_MEMBERS]; /* states, as epoch_next says */
-	struct perch_map_page map_page;
-	struct perch_bad_page bad_page;
 
 	bool tick_due;			/* idle regions are to be looked for */
 	bool flush_first;		/* a page was written: now it is the flushes' turn */

@@ -45,19 +45,31 @@ static bool valid(const struct perch_superblock *copy, const u8 vd_uuid[16], u32
 	       le32_to_cpu(copy->row) == row;
 }
 
-/* Whether this version can read and write it: one member for each row, no features. */
-static bool supported(const struct perch_superblock *copy, u32 members)
+/* No features are known: what has one cannot be written rightly, and so not be used. */
+static enum superblock_refusal refusal_of(const struct perch_superblock *copy)
+{
+	if (le32_to_cpu(copy->version) != PERCH_SUPERBLOCK_VERSION ||
+	    copy->feature_incompat != 0 || copy->feature_ro_compat != 0)
+		return SUPERBLOCK_OF_NEWER_VERSION;
+	if (le32_to_cpu(copy->flags) & PERCH_SUPERBLOCK_TOMBSTONE)
+		return SUPERBLOCK_OF_DELETED_VD;
+	if (le32_to_cpu(copy->owner) != PERCH_OWNER_PERCH)
+		return SUPERBLOCK_OF_OTHER_OWNER;
+	return SUPERBLOCK_ACCEPTED;
+}
+
+/* Whether it holds together: one member for each row, each in a state that there is. */
+static bool sound(const struct perch_superblock *copy, u32 members)
 {
 	u32 row;
 
-	if (le32_to_cpu(copy->version) != PERCH_SUPERBLOCK_VERSION ||
-	    copy->feature_incompat != 0 || copy->feature_ro_compat != 0 ||
-	    le32_to_cpu(copy->owner) != PERCH_OWNER_PERCH ||
-	    (le32_to_cpu(copy->flags) & PERCH_SUPERBLOCK_TOMBSTONE) ||
-	    le32_to_cpu(copy->members) != members || le32_to_cpu(copy->entries) != members)
+	if (le32_to_cpu(copy->members) != members || le32_to_cpu(copy->entries) != members)
 		return false;
 	for (row = 0; row < members; row++) {
-		if (le16_to_cpu(copy->member[row].row) != row)
+		const struct perch_member *entry = &copy->member[row];
+
+		if (le16_to_cpu(entry->row) != row || entry->state == PERCH_MEMBER_UNUSED ||
+		    entry->state > PERCH_MEMBER_FAILED)
 			return false;
 	}
 	return true;
@@ -78,10 +90,13 @@ struct superblock_copies superblock_pick(const struct perch_superblock *copy0,
 	const bool second = valid(copy1, vd_uuid, row);
 	const bool newer = second && (!first || le64_to_cpu(copy1->update_counter) >
 							le64_to_cpu(copy0->update_counter));
-	struct superblock_copies copies = { newer, false };
+	const struct perch_superblock *counts = newer ? copy1 : copy0;
+	struct superblock_copies copies = { newer, SUPERBLOCK_ACCEPTED, false };
 
+	if (first || second)
+		copies.refusal = refusal_of(counts);
 	/* An older copy in the stead of one that is not understood is an older truth. */
-	if ((!first && !second) || !supported(newer ? copy1 : copy0, members))
+	if ((!first && !second) || copies.refusal != SUPERBLOCK_ACCEPTED || !sound(counts, members))
 		copies.counts = -1;
 	copies.damaged = first != second && !is_empty(first ? copy1 : copy0);
 	return copies;

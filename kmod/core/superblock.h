@@ -18,9 +18,18 @@ struct epoch {
 
 struct epoch superblock_epoch(const struct perch_superblock *superblock);
 
+/* Why a VD must not be started here, whatever its other members say. */
+enum superblock_refusal {
+	SUPERBLOCK_ACCEPTED,
+	SUPERBLOCK_OF_NEWER_VERSION,
+	SUPERBLOCK_OF_OTHER_OWNER,
+	SUPERBLOCK_OF_DELETED_VD,
+};
+
 /* A member's two copies. */
 struct superblock_copies {
-	int counts;	/* 0 or 1; -1: neither, or a newer version wrote it: it cannot be used */
+	int counts;	/* 0 or 1; -1: neither can be used */
+	enum superblock_refusal refusal; /* of the one that would count */
 	bool damaged;	/* the other one is: what counts may be older than what was written last */
 };
 

@@ -31,6 +31,7 @@ void vd_init(struct vd *vd, struct env *env, struct lane *lane, u32 lanes)
 	vd->lanes = lanes;
 	vd->broken = false;
 	vd->stopping = false;
+	vd->refusal = SUPERBLOCK_ACCEPTED;
 	memset(vd->member, 0, sizeof(vd->member));
 	memset(vd->damaged, 0, sizeof(vd->damaged));
 }
@@ -43,6 +44,8 @@ bool vd_found(struct vd *vd, u32 member, const struct perch_superblock *copy0,
 	const struct perch_superblock *counts = copies.counts == 1 ? copy1 : copy0;
 	struct member *found = &vd->member[member];
 
+	if (copies.refusal != SUPERBLOCK_ACCEPTED)
+		vd->refusal = copies.refusal;
 	if (copies.counts < 0)
 		return false;
 	memcpy(vd->superblock[member], counts, sizeof(*counts));
@@ -115,6 +118,8 @@ enum vd_choice vd_choose(struct vd *vd)
 	struct epoch epoch;
 	u32 row, chosen = 0;
 
+	if (vd->refusal != SUPERBLOCK_ACCEPTED)
+		return VD_REFUSED;
 	for (row = 0; row < vd->geometry.members; row++)
 		found[row] = found_superblock(vd, row);
 	switch (superblock_choose(found, vd->damaged, vd->geometry.members, &chosen)) {

@@ -42,6 +42,10 @@ struct vd {
 	bool broken;	/* more members are lost than the level survives: nothing is written any more */
 	bool stopping;
 	bool clean;	/* it was stopped in order */
+	enum superblock_refusal refusal; /* what a member says against a start */
+	/* What metadata.c writes pages from. */
+	struct perch_map_page *map_page;
+	struct perch_bad_page *bad_page;
 	struct metadata metadata;
 	struct task task;
 };
@@ -49,8 +53,8 @@ struct vd {
 /*
  * How a VD starts; everything it needs is allocated by the shell.
  *
- * 1. geometry_init(), and a buffer for each member's superblock in vd->superblock; dirty_map_init(),
- *    bad_ranges_init().
+ * 1. geometry_init(), and a buffer for each member's superblock in vd->superblock, for a page of the map
+ *    and one of bad ranges; dirty_map_init(), bad_ranges_init().
  * 2. vd_init().
  * 3. vd_found() for each member that can be read, with both copies of its superblock.
  * 4. vd_choose(): who is in sync, and who is to be rebuilt.
@@ -68,6 +72,7 @@ enum vd_choice {
 	VD_UNKNOWN,		/* nobody was ever part of it */
 	VD_TWO_HISTORIES,	/* members ran apart */
 	VD_TOO_FEW,		/* more are missing than the level survives */
+	VD_REFUSED,		/* a member says that nobody, or another, may start it: vd->refusal */
 };
 
 enum vd_choice vd_choose(struct vd *vd);

@@ -80,7 +80,9 @@ static void end_command(struct bio *bio)
 	const int error = blk_status_to_errno(bio->bi_status);
 
 	bio_put(bio);
+	rcu_read_lock(); /* a stop waits for this: lifecycle.c, e */
 	vd_io_done(&perch->vd, io, error);
+	rcu_read_unlock();
 }
 
 void perch_submit_command(struct env *env, struct io *io)
@@ -107,7 +109,7 @@ void perch_submit_command(struct env *env, struct io *io)
 	command->perch = perch;
 	command->io = io;
 	bio->bi_end_io = end_command;
-	submit_bio(bio);
+	submit_bio_noacct(bio); /* device-mapper has counted the host's */
 }
 
 int perch_read_member(struct perch *perch, u32 member, enum io_area area, u64 sector, void *buffer,

@@ -4,6 +4,7 @@
 #define PERCH_DM_COMPAT_H
 
 #include <linux/blkdev.h>
+#include <linux/device-mapper.h>
 #include <linux/kernel.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
@@ -24,6 +25,16 @@ static inline void perch_take_sectors(struct queue_limits *limits, unsigned int 
 	limits->max_sectors = max(limits->max_sectors, sectors);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 	limits->max_user_sectors = max(limits->max_user_sectors, sectors);
+#endif
+}
+
+/* Whether a target's table is not read-only. */
+static inline bool perch_may_write(const struct dm_target *ti)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+	return dm_table_get_mode(ti->table) & BLK_OPEN_WRITE;
+#else
+	return dm_table_get_mode(ti->table) & FMODE_WRITE;
 #endif
 }
 

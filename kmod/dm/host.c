@@ -127,7 +127,9 @@ int perch_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 		return DM_ENDIO_DONE;
 	bio->bi_iter = host->iter;
 	bio->bi_status = BLK_STS_OK;
+	rcu_read_lock(); /* a stop waits for this: lifecycle.c, e */
 	submit(perch, bio, host);
+	rcu_read_unlock();
 	return DM_ENDIO_INCOMPLETE;
 }
 

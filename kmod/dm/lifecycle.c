@@ -11,15 +11,20 @@
  *      status says why.
  *  (c) Nothing is allocated here: memory might be what waits for this device.
  *  (d) After perch_stop() nothing of the core runs, and no command is under way.
+ *  (e) Who ends a command has told the core, and wakes its work after that: the stop may be complete in
+ *      between. So that is done under rcu_read_lock(), and a stop waits for whoever is in there.
+ *  (f) A VD runs once: device-mapper would let two tables have the same members.
  *
  * Crash argument: that of the core. A machine that goes down without a suspension leaves the VD unclean.
  *
  * Locking: the state changes only here, while the device is suspended: device-mapper lets no bio in, and
- * calls one of these at a time.
+ * calls one of these at a time. But messages and status come at any time: they hold `gate` while they look at
+ * the state and use what runs, and a change of the state holds it for that one store.
  */
 #include "dm/lifecycle.h"
 
 #include <linux/random.h>
+#include <linux/rcupdate.h>
 
 #include "dm/commands.h"
 #include "dm/host.h"
@@ -63,6 +68,8 @@ static void prepare(struct perch *perch)
 	memset(perch->superblocks, 0, perch->geometry.members * sizeof(*perch->superblocks));
 	for (member = 0; member < perch->geometry.members; member++)
 		vd->superblock[member] = &perch->superblocks[member];
+	vd->map_page = perch->map_page;
+	vd->bad_page = perch->bad_page;
 	dirty_map_init(&vd->map, perch->geometry.member_sectors, perch->region_sectors,
 		       perch->region_flags, perch->region_users, perch->uuid);
 	bad_ranges_init(&vd->bad, perch->bad_pages, PERCH_BAD_PAGES, perch->uuid);
@@ -76,16 +83,12 @@ static void prepare(struct perch *perch)
 /* Why a member's superblock cannot be this table's; NULL: it can. */
 static const char *objection(const struct perch *perch, const struct perch_superblock *superblock)
 {
-	if (superblock->feature_incompat || superblock->feature_ro_compat)
-		return "a newer version of Perch wrote a superblock";
-	if (le32_to_cpu(superblock->owner) != PERCH_OWNER_PERCH)
-		return "the VD belongs to another engine";
-	if (le32_to_cpu(superblock->flags) & PERCH_SUPERBLOCK_TOMBSTONE)
-		return "the VD was deleted";
 	if (le32_to_cpu(superblock->level) != perch->level ||
 	    (perch->level >= PERCH_LEVEL_RAID50 &&
 	     le32_to_cpu(superblock->members_per_span) != perch->geometry.per_span) ||
 	    le32_to_cpu(superblock->strip_bytes) != perch->geometry.strip * SECTOR_BYTES ||
+	    le32_to_cpu(superblock->block_bytes) != perch->block_bytes ||
+	    le64_to_cpu(superblock->vd_bytes) != perch->geometry.vd_sectors * SECTOR_BYTES ||
 	    le64_to_cpu(superblock->data_bytes) != perch->geometry.member_sectors * SECTOR_BYTES ||
 	    le64_to_cpu(superblock->region_bytes) != (u64)perch->region_sectors * SECTOR_BYTES)
 		return "a superblock does not agree with the table";
@@ -119,6 +122,18 @@ static bool find_members(struct perch *perch)
 	return true;
 }
 
+static const char *refusal(const struct perch *perch)
+{
+	switch (perch->vd.refusal) {
+	case SUPERBLOCK_OF_NEWER_VERSION:
+		return "a newer version of Perch wrote a superblock";
+	case SUPERBLOCK_OF_OTHER_OWNER:
+		return "the VD belongs to another engine";
+	default:
+		return "the VD was deleted";
+	}
+}
+
 static bool choose(struct perch *perch)
 {
 	switch (vd_choose(&perch->vd)) {
@@ -126,6 +141,9 @@ static bool choose(struct perch *perch)
 		return true;
 	case VD_TWO_HISTORIES:
 		perch->failure = "members ran apart from each other";
+		return false;
+	case VD_REFUSED:
+		perch->failure = refusal(perch);
 		return false;
 	case VD_TOO_FEW:
 		perch->failure = "more members are missing than the level survives";
@@ -141,18 +159,27 @@ static bool choose(struct perch *perch)
 #define PAGES_AT_ONCE (PERCH_SCRATCH_BYTES / PERCH_METADATA_UNIT)
 #define UNIT_SECTORS (PERCH_METADATA_UNIT / SECTOR_BYTES)
 
-/* Reads `count` pages, all into scratch; one by one if that fails. Which could be read: a bit each. */
+/*
+ * Reads `count` pages, all into scratch; one by one if the medium is at fault. Which could be read: a bit
+ * each.
+ */
 static u32 read_pages(struct perch *perch, u32 member, enum io_area area, u64 sector, u32 count,
 		      void *buffer)
 {
 	u32 page, read = 0;
+	int error;
 
-	if (!perch_read_member(perch, member, area, sector, buffer, count * PERCH_METADATA_UNIT))
+	error = perch_read_member(perch, member, area, sector, buffer, count * PERCH_METADATA_UNIT);
+	if (!error)
 		return ~0U;
-	for (page = 0; page < count; page++) {
-		if (!perch_read_member(perch, member, area, sector + page * UNIT_SECTORS,
-				       buffer + page * PERCH_METADATA_UNIT, PERCH_METADATA_UNIT))
+	/* A drive that does not answer is not asked once more for each. */
+	for (page = 0; page < count && error == -ENODATA; page++) {
+		error = perch_read_member(perch, member, area, sector + page * UNIT_SECTORS,
+					  buffer + page * PERCH_METADATA_UNIT, PERCH_METADATA_UNIT);
+		if (!error) {
 			read |= 1U << page;
+			error = -ENODATA;
+		}
 	}
 	return read;
 }
@@ -215,28 +242,75 @@ static bool load(struct perch *perch)
 	return false;
 }
 
+/* --- VDs that run */
+
+static DEFINE_MUTEX(all_lock);
+static LIST_HEAD(all);
+
+/* False: it runs already, in another table. */
+static bool enter(struct perch *perch)
+{
+	struct perch *other;
+	bool first = true;
+
+	mutex_lock(&all_lock);
+	list_for_each_entry(other, &all, running)
+		first = first && memcmp(other->uuid, perch->uuid, sizeof(perch->uuid));
+	if (first)
+		list_add(&perch->running, &all);
+	mutex_unlock(&all_lock);
+	return first;
+}
+
+static void leave(struct perch *perch)
+{
+	mutex_lock(&all_lock);
+	list_del_init(&perch->running);
+	mutex_unlock(&all_lock);
+}
+
 /* --- */
+
+static void set_state(struct perch *perch, enum perch_state state)
+{
+	mutex_lock(&perch->gate);
+	perch->state = state;
+	mutex_unlock(&perch->gate);
+}
+
+static bool start(struct perch *perch)
+{
+	perch->failure = NULL;
+	if (!enter(perch)) {
+		perch->failure = "the VD runs already, in another table";
+		return false;
+	}
+	if (find_members(perch) && choose(perch) && load(perch))
+		return true;
+	leave(perch);
+	return false;
+}
 
 void perch_start(struct perch *perch)
 {
+	perch_stop(perch); /* it runs only if a resume went wrong behind this */
 	prepare(perch);
-	perch->failure = NULL;
 	perch->seen = 0;
-	if (!find_members(perch) || !choose(perch) || !load(perch)) {
+	if (!start(perch)) {
 		DMERR("%s: not started: %s", dm_table_device_name(perch->ti->table), perch->failure);
-		perch->state = PERCH_FAILED;
+		set_state(perch, PERCH_FAILED);
 		return;
 	}
-	perch->state = PERCH_RUNNING;
-	perch_start_tick(perch);
 	vd_start(&perch->vd, START_TASK_DEPTH);
+	perch_start_tick(perch);
+	set_state(perch, PERCH_RUNNING);
 }
 
 void perch_stop(struct perch *perch)
 {
 	const bool running = perch->state == PERCH_RUNNING;
 
-	perch->state = PERCH_STOPPED;
+	set_state(perch, PERCH_STOPPED);
 	if (!running)
 		return;
 	init_completion(&perch->stopped);
@@ -244,7 +318,9 @@ void perch_stop(struct perch *perch)
 	perch->stop.kind = REQUEST_STOP;
 	vd_submit(&perch->vd, &perch->stop);
 	wait_for_completion(&perch->stopped);
+	synchronize_rcu();
 	perch_stop_work(perch);
+	leave(perch);
 	if (perch->stop_error)
 		DMWARN("%s: stopped unclean", dm_table_device_name(perch->ti->table));
 }

@@ -68,8 +68,11 @@ int perch_allocate_memory(struct perch *perch)
 	perch->superblocks = kvcalloc(perch->geometry.members + PERCH_SUPERBLOCK_COPIES,
 				      sizeof(*perch->superblocks), GFP_KERNEL);
 	perch->scratch = kvmalloc(PERCH_SCRATCH_BYTES, GFP_KERNEL);
+	/* Commands write from them: whole pages, as any drive takes them. */
+	perch->map_page = kzalloc(sizeof(*perch->map_page), GFP_KERNEL);
+	perch->bad_page = kzalloc(sizeof(*perch->bad_page), GFP_KERNEL);
 	if (!perch->region_flags || !perch->region_users || !perch->bad_pages ||
-	    !perch->superblocks || !perch->scratch)
+	    !perch->superblocks || !perch->scratch || !perch->map_page || !perch->bad_page)
 		return -ENOMEM;
 	error = allocate_lanes(perch);
 	return error ? error : perch_create_work(perch);
@@ -88,6 +91,8 @@ void perch_free_memory(struct perch *perch)
 	}
 	kvfree(perch->window);
 	kvfree(perch->lane);
+	kfree(perch->bad_page);
+	kfree(perch->map_page);
 	kvfree(perch->scratch);
 	kvfree(perch->superblocks);
 	kvfree(perch->bad_pages);

@@ -9,6 +9,8 @@
 #include <linux/bio.h>
 #include <linux/completion.h>
 #include <linux/device-mapper.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/workqueue.h>
 
 #include "core/vd.h"
@@ -39,8 +41,10 @@ struct perch {
 	struct env env;			/* what the core knows of this */
 	struct vd vd;
 	struct dm_target *ti;
+	struct mutex gate;		/* between a change of the state, and messages and status */
 	enum perch_state state;		/* changes only while the device is suspended */
 	const char *failure;
+	struct list_head running;	/* of all VDs that run: lifecycle.c */
 
 	/* Constant: what the table says. */
 	u8 uuid[16];
@@ -56,6 +60,7 @@ struct perch {
 	struct workqueue_struct *queue;
 	struct perch_work *work;
 	struct delayed_work tick;
+	struct work_struct event;
 	struct lane *lane;
 	struct window *window;
 	u32 lanes;
@@ -64,6 +69,8 @@ struct perch {
 	u16 *region_users;
 	struct perch_bad_page *bad_pages;
 	struct perch_superblock *superblocks;	/* one of each member, and two to read into */
+	struct perch_map_page *map_page;
+	struct perch_bad_page *bad_page;
 	void *scratch;			/* PERCH_SCRATCH_BYTES */
 
 	/* The stop: lifecycle.c. */

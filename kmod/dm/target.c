@@ -98,6 +98,31 @@ static int read_shape(struct perch *perch, struct dm_arg_set *arguments)
 	return 0;
 }
 
+/* Whether what lies on a member fits, and nothing in another's place. */
+static int check_places(const struct perch *perch, const struct perch_device *device)
+{
+	const u64 size = bdev_nr_sectors(device->dev->bdev);
+	const u64 lengths[PERCH_AREAS] = {
+		[IO_DATA] = perch->geometry.member_sectors,
+		[IO_DIRTY_MAP] = PERCH_DIRTY_MAP_EXTENT_BYTES / SECTOR_BYTES,
+		[IO_SUPERBLOCK] = PERCH_SUPERBLOCK_EXTENT_BYTES / SECTOR_BYTES,
+		[IO_BAD_RANGES] = PERCH_BAD_RANGES_EXTENT_BYTES / SECTOR_BYTES,
+	};
+	u32 i, j;
+
+	for (i = 0; i < PERCH_AREAS; i++) {
+		const u64 end = device->start[i] + lengths[i];
+
+		if (device->start[i] % (PERCH_METADATA_UNIT / SECTOR_BYTES) || end > size)
+			return -EINVAL;
+		for (j = 0; j < i; j++) {
+			if (device->start[j] < end && device->start[i] < device->start[j] + lengths[j])
+				return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 static int read_member(struct perch *perch, struct dm_arg_set *arguments,
 		       struct perch_device *device)
 {
@@ -121,12 +146,11 @@ static int read_member(struct perch *perch, struct dm_arg_set *arguments,
 	error = dm_get_device(perch->ti, path, dm_table_get_mode(perch->ti->table), &device->dev);
 	if (error)
 		return error;
-	perch->ti->error = "a member's device has larger blocks than the VD, or is too small";
-	if (bdev_logical_block_size(device->dev->bdev) > perch->block_bytes ||
-	    device->start[IO_DATA] + perch->geometry.member_sectors >
-		    bdev_nr_sectors(device->dev->bdev))
+	perch->ti->error = "a member's device has larger blocks than the VD";
+	if (bdev_logical_block_size(device->dev->bdev) > perch->block_bytes)
 		return -EINVAL;
-	return 0;
+	perch->ti->error = "a member's parts overlap, are not at whole blocks, or its device is too small";
+	return check_places(perch, device);
 }
 
 static void perch_dtr(struct dm_target *ti)
@@ -134,6 +158,7 @@ static void perch_dtr(struct dm_target *ti)
 	struct perch *perch = ti->private;
 	u32 member;
 
+	perch_stop(perch);
 	perch_free_memory(perch);
 	for (member = 0; perch->device && member < perch->geometry.members; member++) {
 		if (perch->device[member].dev)
@@ -171,6 +196,10 @@ static int perch_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	struct perch *perch;
 	int error;
 
+	if (!perch_may_write(ti)) {
+		ti->error = "a VD cannot be read-only: it writes on its members whatever the host does";
+		return -EROFS;
+	}
 	perch = kvzalloc(sizeof(*perch), GFP_KERNEL);
 	if (!perch) {
 		ti->error = "there is not enough memory";
@@ -178,6 +207,8 @@ static int perch_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	}
 	ti->private = perch;
 	perch->ti = ti;
+	mutex_init(&perch->gate);
+	INIT_LIST_HEAD(&perch->running);
 	error = construct(perch, &arguments);
 	if (error) {
 		perch_dtr(ti);
@@ -286,12 +317,16 @@ static void show_table(const struct perch *perch, char *result, unsigned int max
 static void perch_status(struct dm_target *ti, status_type_t type, unsigned int flags, char *result,
 			 unsigned int maxlen)
 {
+	struct perch *perch = ti->private;
+
 	switch (type) {
 	case STATUSTYPE_INFO:
-		show_state(ti->private, result, maxlen);
+		mutex_lock(&perch->gate);
+		show_state(perch, result, maxlen);
+		mutex_unlock(&perch->gate);
 		break;
 	case STATUSTYPE_TABLE:
-		show_table(ti->private, result, maxlen);
+		show_table(perch, result, maxlen);
 		break;
 	default:
 		*result = '\0';
@@ -310,11 +345,8 @@ static int fail_member(struct perch *perch, const char *word)
 	return 0;
 }
 
-static int perch_message(struct dm_target *ti, unsigned int argc, char **argv, char *result,
-			 unsigned int maxlen)
+static int take_message(struct perch *perch, unsigned int argc, char **argv)
 {
-	struct perch *perch = ti->private;
-
 	if (perch->state != PERCH_RUNNING)
 		return -ENODEV;
 	if (argc == 2 && !strcasecmp(argv[0], "fail"))
@@ -332,6 +364,18 @@ static int perch_message(struct dm_target *ti, unsigned int argc, char **argv, c
 	else
 		return -EINVAL;
 	return 0;
+}
+
+static int perch_message(struct dm_target *ti, unsigned int argc, char **argv, char *result,
+			 unsigned int maxlen)
+{
+	struct perch *perch = ti->private;
+	int error;
+
+	mutex_lock(&perch->gate);
+	error = take_message(perch, argc, argv);
+	mutex_unlock(&perch->gate);
+	return error;
 }
 
 /* --- limits */
@@ -355,17 +399,22 @@ static int perch_iterate_devices(struct dm_target *ti, iterate_devices_callout_f
 /* A bio may be a whole row: what is not needed of one member's limit is not cut (host.c does that). */
 static void perch_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
-	const struct geometry *geometry = &((const struct perch *)ti->private)->geometry;
+	const struct perch *perch = ti->private;
+	const struct geometry *geometry = &perch->geometry;
 	const u32 row = geometry->strip * geometry->data;
 
+	/* A member with larger blocks than those that are there now may take a place later. */
+	limits->logical_block_size = max(limits->logical_block_size, perch->block_bytes);
+	limits->physical_block_size = max(limits->physical_block_size, limits->logical_block_size);
 	perch_take_sectors(limits, row);
-	limits->io_min = max(limits->io_min, geometry->strip * SECTOR_BYTES);
-	limits->io_opt = max(limits->io_opt, row * geometry->spans * SECTOR_BYTES);
+	limits->io_min = geometry->strip * SECTOR_BYTES;
+	limits->io_opt = row * geometry->spans * SECTOR_BYTES;
 }
 
 static struct target_type perch_target = {
 	.name = "perch",
 	.version = { 1, 0, 0 },
+	.features = DM_TARGET_SINGLETON,
 	.module = THIS_MODULE,
 	.ctr = perch_ctr,
 	.dtr = perch_dtr,
@@ -394,4 +443,5 @@ module_exit(perch_exit);
 
 MODULE_DESCRIPTION("device-mapper target of Perch, RAID of NVMe drives");
 MODULE_AUTHOR("The Perch authors");
+MODULE_VERSION("0.1.0");
 MODULE_LICENSE("GPL");

@@ -44,7 +44,13 @@ static void run_vd(struct work_struct *work)
 	if (seen == perch->seen)
 		return;
 	perch->seen = seen;
-	dm_table_event(perch->ti->table);
+	schedule_work(&perch->event);
+}
+
+/* Apart, because it takes a lock under which others wait for memory. */
+static void tell(struct work_struct *work)
+{
+	dm_table_event(container_of(work, struct perch, event)->ti->table);
 }
 
 static void tick(struct work_struct *work)
@@ -60,6 +66,7 @@ int perch_create_work(struct perch *perch)
 	u32 lane;
 
 	INIT_DELAYED_WORK(&perch->tick, tick);
+	INIT_WORK(&perch->event, tell);
 	perch->work = kcalloc(perch->lanes + 1, sizeof(*perch->work), GFP_KERNEL);
 	if (!perch->work)
 		return -ENOMEM;
@@ -96,4 +103,5 @@ void perch_stop_work(struct perch *perch)
 {
 	cancel_delayed_work_sync(&perch->tick);
 	drain_workqueue(perch->queue);
+	flush_work(&perch->event);
 }

@@ -94,7 +94,8 @@ std::vector<std::string> block_users(const std::string& name, const KernelViews&
     add_swap(name, views.swaps, users);
     for (const auto& holder : entries(base / "holders")) {
         const fs::path dm = fs::path(views.sysfs) / "class/block" / holder / "dm";
-        if (read_line(dm / "uuid").starts_with(dm::part_prefix)) {
+        const auto uuid = read_line(dm / "uuid");
+        if (uuid.starts_with(dm::part_prefix) || uuid.starts_with(dm::vd_prefix)) {
             continue;
         }
         const auto dm_name = read_line(dm / "name");

@@ -14,8 +14,8 @@ struct KernelViews {
 };
 
 /// Who uses a block device or one of its partitions: "mounted on /srv", "swap", "held by vg0-data".
-/// Device-mapper devices of Perch's own making below a VD do not count; their UUIDs begin with
-/// `engine/dm/names.hpp`'s prefix. Empty: nobody.
+/// VDs and what lies below them do not count; their UUIDs begin with `engine/dm/names.hpp`'s
+/// prefixes. Empty: nobody.
 std::vector<std::string> block_users(const std::string& name, const KernelViews& views = {});
 
 /// First line of a small file without the trailing blanks; empty when it cannot be read. Bytes that

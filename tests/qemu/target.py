@@ -7,7 +7,6 @@ import time
 
 from perch import Member
 
-MODULE = "/usr/lib/modules/$(uname -r)/updates/dm-perch.ko"
 UUID = bytes(range(0x10, 0x20))
 SUPERBLOCK, MAP, BAD, DATA = 2048, 4096, 6144, 16384
 """Where they begin on each member, in sectors of 512 bytes."""
@@ -35,21 +34,21 @@ def sealed(data: bytearray) -> bytes:
 
 
 class Vd:
-    """A VD of members in slots. `sectors`: of each member's data."""
+    """A VD on these devices. `sectors`: of each member's data."""
 
-    def __init__(self, machine, level: int, slots: list[int], *, per_span: int = 0, strip: int = 128, sectors: int = 16384,
+    def __init__(self, machine, level: int, devices: list[str], *, per_span: int = 0, strip: int = 128, sectors: int = 16384,
                  region: int = 2048, block: int = 512, name: str = "vd"):
-        self.machine, self.level, self.slots, self.name = machine, level, list(slots), name
-        self.per_span = per_span or len(slots)
+        self.machine, self.level, self.devices, self.name = machine, level, list(devices), name
+        self.per_span = per_span or len(devices)
         self.strip, self.member_sectors, self.region, self.block = strip, sectors, region, block
-        self.instances = [index + 1 for index in range(len(slots))]
+        self.instances = [index + 1 for index in range(len(devices))]
         self.device = f"/dev/mapper/{name}"
 
     @property
     def sectors(self) -> int:
         """Of the VD."""
-        spans = len(self.slots) // self.per_span
-        data = {0: len(self.slots), 1: 1, 10: len(self.slots) // 2, 5: self.per_span - 1, 6: self.per_span - 2,
+        spans = len(self.devices) // self.per_span
+        data = {0: len(self.devices), 1: 1, 10: len(self.devices) // 2, 5: self.per_span - 1, 6: self.per_span - 2,
                 50: (self.per_span - 1) * spans, 60: (self.per_span - 2) * spans}[self.level]
         return data * self.member_sectors
 
@@ -58,7 +57,7 @@ class Vd:
         data = bytearray(SUPERBLOCK_BYTES)
         struct.pack_into("<8sII24x16sQQ16xQ", data, 0, b"PERCHSUP", 0, 1, UUID, self.instances[row], 0, 1)
         struct.pack_into("<QQQ", data, 96, int(epoch), int(epoch), 0)
-        members = len(self.slots)
+        members = len(self.devices)
         struct.pack_into("<IIIIIIII", data, 144, row, members, self.per_span, self.level, 1, 0, self.strip * 512, self.block)
         struct.pack_into("<QQQQ", data, 176, self.member_sectors * 512, self.sectors * 512, self.region * 512, DATA * 512)
         struct.pack_into("<I", data, 344, members)
@@ -67,8 +66,8 @@ class Vd:
                              IN_SYNC if epoch else ABSENT)
         return sealed(data)
 
-    def _write(self, slot: int, sector: int, data: bytes) -> None:
-        self.machine.run(f"base64 -d | dd of={self.machine.device(slot)} bs=4096 seek={sector // 8} conv=notrunc,fsync "
+    def _write(self, row: int, sector: int, data: bytes) -> None:
+        self.machine.run(f"base64 -d | dd of={self.devices[row]} bs=4096 seek={sector // 8} conv=notrunc,fsync "
                          "2>/dev/null", stdin=base64.encodebytes(data).decode(), check=True)
 
     def create(self, dirty: bool = False) -> None:
@@ -77,28 +76,28 @@ class Vd:
         struct.pack_into("<8sII16s", page, 0, b"PERCHMAP", 0, 0, UUID)
         if dirty:
             page[64:] = b"\x55" * (4096 - 64)
-        for row, slot in enumerate(self.slots):
-            self._write(slot, SUPERBLOCK, self.superblock(row, True))
-            self._write(slot, SUPERBLOCK + COPY_STRIDE, bytes(SUPERBLOCK_BYTES))
-            self._write(slot, MAP, sealed(page))
-            self._write(slot, BAD, bytes(4096))
-            self._write(slot, BAD + COPY_STRIDE, bytes(4096))
+        for row in range(len(self.devices)):
+            self._write(row, SUPERBLOCK, self.superblock(row, True))
+            self._write(row, SUPERBLOCK + COPY_STRIDE, bytes(SUPERBLOCK_BYTES))
+            self._write(row, MAP, sealed(page))
+            self._write_no_bad_ranges(row)
 
-    def replace(self, row: int, slot: int) -> None:
-        """Make the drive in `slot` the member of a row, new, to be rebuilt."""
-        self.slots[row] = slot
+    def _write_no_bad_ranges(self, row: int) -> None:
+        for half in (BAD, BAD + COPY_STRIDE):
+            self._write(row, half, bytes(4096))
+
+    def replace(self, row: int) -> None:
+        """Make the device of a row a new member, to be rebuilt."""
         self.instances[row] = max(self.instances) + 1
-        self._write(slot, SUPERBLOCK, self.superblock(row, False))
-        self._write(slot, SUPERBLOCK + COPY_STRIDE, bytes(SUPERBLOCK_BYTES))
-        self._write(slot, BAD, bytes(4096))
-        self._write(slot, BAD + COPY_STRIDE, bytes(4096))
+        self._write(row, SUPERBLOCK, self.superblock(row, False))
+        self._write(row, SUPERBLOCK + COPY_STRIDE, bytes(SUPERBLOCK_BYTES))
+        self._write_no_bad_ranges(row)
 
     def table(self, without: list[int] = ()) -> str:
         """The target's table line; `without`: rows that are not there."""
-        devices = self.machine.devices()
-        members = ["-" if row in without else f"{devices[slot]} {SUPERBLOCK} {MAP} {BAD} {DATA}"
-                   for row, slot in enumerate(self.slots)]
-        return (f"0 {self.sectors} perch {self.level} {len(self.slots)} {self.per_span} {self.strip} {self.member_sectors} "
+        members = ["-" if row in without else f"{device} {SUPERBLOCK} {MAP} {BAD} {DATA}"
+                   for row, device in enumerate(self.devices)]
+        return (f"0 {self.sectors} perch {self.level} {len(self.devices)} {self.per_span} {self.strip} {self.member_sectors} "
                 f"{self.region} {self.block} {UUID.hex()} {' '.join(members)}")
 
     def start(self, without: list[int] = ()) -> None:
@@ -134,5 +133,4 @@ class Vd:
 
     def members(self) -> list[Member]:
         """Where the data of each member is, for md."""
-        devices = self.machine.devices()
-        return [Member(devices[slot], DATA, self.member_sectors) for slot in self.slots]
+        return [Member(device, DATA, self.member_sectors) for device in self.devices]

@@ -82,10 +82,11 @@ def test_killed_during_rebuild(boot, perch_of):
 
 
 def test_suspended_device_is_resumed(boot, perch_of):
-    """What a perchd killed between suspend and resume leaves behind: of the VD, or of a member."""
+    """What a perchd killed between suspend and resume leaves behind: of a VD, or of a member on dm-raid."""
     machine = boot(drives=conftest.drives(3))
     perch = perch_of(machine)
-    perch.ok("/c0 add vd r5 drives=0:0-2 name=kill")
+    perch.ok("/c0 add vd r5 drives=0:0-2 name=kill size=64M")
+    perch.ok("/c0 add vd r5 drives=0:0-2 name=old size=64M engine=dm-raid")
     member = machine.run("dmsetup ls | awk '/_data/ {print $1; exit}'", check=True).out.strip()
     for number, name in enumerate(("perch-kill", member), 1):
         perch.kill_daemon()
@@ -93,5 +94,6 @@ def test_suspended_device_is_resumed(boot, perch_of):
         assert "SUSPENDED" in machine.run(f"dmsetup info {name}").out
         perch.start_daemon()
         assert "ACTIVE" in machine.run(f"dmsetup info {name}").out
-        machine.run("dd if=/dev/perch/kill of=/dev/null bs=1M count=8 iflag=direct 2>/dev/null", 60, check=True)
+        for vd in ("kill", "old"):
+            machine.run(f"dd if=/dev/perch/{vd} of=/dev/null bs=1M count=8 iflag=direct 2>/dev/null", 60, check=True)
         assert sum("left suspended" in text for text in perch.events()) == number

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every level on a real kernel, one boot per sector size: filled with seeded random data, as many members lost as the
+"""Every level on a real kernel, one boot per sector size, and some on dm-raid: filled with seeded random data, as many members lost as the
 level allows, read back, rebuilt, checked; then md as the oracle: it assembles the members without Perch and must find
 the same data and right parity. The control shows that the oracle can fail: one flipped byte is reported."""
 
@@ -30,6 +30,8 @@ class Level:
 LEVELS = [Level("raid0", "0-2", []), Level("raid1", "0-1", [0], shared=True), Level("raid10", "0-3", [1, 2]),
           Level("raid5", "0-3", [2], strip=16), Level("raid6", "0-4", [0, 3], shared=True),
           Level("raid50", "0-5", [1, 3], 3), Level("raid60", "0-7", [0, 1, 5, 7], 4, 128, shared=True)]
+ON_DM_RAID = ("raid0", "raid10", "raid5", "raid60")
+"""A striped device, mirrors, parity, and spans below a striped device."""
 
 
 def digest(machine, device: str, mib: int) -> str:
@@ -47,15 +49,26 @@ def test_every_level(boot, perch_of, sector):
         print(level.name, "done", flush=True)
 
 
-def one_level(machine, perch, level: Level, sector: int) -> None:
+def test_dm_raid(boot, perch_of):
+    machine = boot(drives=conftest.drives(8))
+    perch = perch_of(machine)
+    for level in LEVELS:
+        if level.name in ON_DM_RAID:
+            one_level(machine, perch, level, 512, "dm-raid")
+            print(level.name, "done", flush=True)
+
+
+def one_level(machine, perch, level: Level, sector: int, engine: str = "perch") -> None:
     """Create, fill, lose, read, rebuild, check, let md read, delete."""
     spans = f"pdperarray={level.per_span}" if level.per_span else ""
     sizes = {"a": SIZE, **({"b": "8M"} if level.shared and sector == 512 else {})}
     for name, size in sizes.items():
-        perch.ok(f"/c0 add vd {level.name} drives=0:{level.slots} {spans} strip={level.strip} name={name} size={size}")
+        perch.ok(f"/c0 add vd {level.name} drives=0:{level.slots} {spans} strip={level.strip} name={name} size={size} "
+                 f"engine={engine}")
     vds = {row["name"]: row for row in perch.snapshot()["vds"]}
     assert set(vds) == set(sizes)
-    assert {(row["group"], row["level"].lower(), row["block_bytes"]) for row in vds.values()} == {(0, level.name, sector)}
+    assert {(row["group"], row["level"].lower(), row["block_bytes"], row["engine"]) for row in vds.values()} \
+        == {(0, level.name, sector, engine)}
     first, numbers = vds["a"]["id"], [row["id"] for row in vds.values()]
     mib = vds["a"]["size_bytes"] >> 20
 

@@ -1,79 +1,99 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel target, every level, by hand: parity made from nothing, seeded random data, as many members lost as the level
-allows, writes without them, rebuilt, checked; then md as the oracle, with the flipped byte that it must find."""
+"""The kernel target by hand, without perchd: which tables it refuses and what it says, what it is when its members do not make
+a VD, its messages, and suspending, resuming and reloading it again and again under load. Members are drives in memory."""
 
-import conftest
 import pytest
-from perch import Perch
-from target import MODULE, Vd
-from test_levels import FILL, LEVELS, digest
+from programs import FOR_TESTS
+from target import BAD, DATA, MAP, SUPERBLOCK, Vd
 
-DROPPED = ("raid1", "raid6")
-"""Levels whose members are dropped by message, and stay in their slots; others' are pulled."""
-VERIFY = ("fio --name=mix --filename={device} --rw=randrw --bsrange={block}-256k --blockalign={block} --ioengine=libaio "
-          "--iodepth=16 --direct=1 --verify=crc32c --verify_state_save=0 --size=8M --randseed={seed} "
-          "--output-format=terse --terse-version=3")
-
-
-@pytest.mark.parametrize("sector", [512])
-def test_every_level_on_the_target(boot, sector):
-    machine = boot(drives=conftest.drives(8, sector), append="perch.assemble=no perch.daemon=no")
-    machine.run(f"insmod {MODULE}", check=True)
-    for level in LEVELS:
-        one_level(machine, level, sector)
-        print(level.name, "done", flush=True)
-    machine.run("rmmod dm_perch", check=True)
+DRIVES = 4
+CYCLES = 60
+LOAD = ("fio --name=load --filename={device} --rw=randrw --bsrange=512-256k --blockalign=512 --ioengine=libaio --iodepth=16 "
+        "--direct=1 --verify=crc32c --verify_state_save=0 --size=8M --time_based --runtime={seconds} "
+        "--output-format=terse --terse-version=3")
 
 
-def one_level(machine, level, sector: int) -> None:
-    """As the file says."""
-    first, last = map(int, level.slots.split("-"))
-    vd = Vd(machine, int(level.name.removeprefix("raid")), list(range(first, last + 1)), per_span=level.per_span,
-            strip=level.strip * 2, block=sector)
-    mib = vd.sectors >> 11
+@pytest.fixture
+def vd(boot):
+    """A RAID5 that was never started, on drives in memory."""
+    machine = boot(append="perch.assemble=no perch.daemon=no")
+    machine.run(f"modprobe dm-perch; insmod /{FOR_TESTS}/dm-powercut.ko", check=True)
+    for row in range(DRIVES):
+        machine.run(f"echo 0 24576 powercut | dmsetup create mem{row}", check=True)
+    return Vd(machine, 5, [f"/dev/mapper/mem{row}" for row in range(DRIVES)], sectors=8192, strip=32, region=1024)
+
+
+def test_target(vd):
+    refused_tables(vd)
+    no_vd(vd)
     vd.create(dirty=True)
     vd.start()
     vd.wait_optimal()
-    assert machine.run(FILL.format(device=vd.device, seed=sector), 1200).rc == 0
-    mixed = machine.run(VERIFY.format(device=vd.device, seed=sector, block=sector), 1200)
-    assert mixed.rc == 0, mixed.out
-    written = digest(machine, vd.device, mib)
-    if level.lost:
-        for slot in level.lost:
-            if level.name in DROPPED:
-                machine.run(f"dmsetup message {vd.name} 0 fail {slot - first}", check=True)
-            else:
-                machine.pull(slot)
-        assert written == digest(machine, vd.device, mib), level.name
-        mixed = machine.run(VERIFY.format(device=vd.device, seed=sector + 1, block=sector), 1200)
-        assert mixed.rc == 0, mixed.out
-        letter = "-" if level.name in DROPPED else "D"
-        assert [vd.health()[slot - first] for slot in level.lost] == [letter] * len(level.lost)
-        written = digest(machine, vd.device, mib)
-        for slot in level.lost:
-            if level.name not in DROPPED:
-                machine.insert(slot)
-            vd.replace(slot - first, slot)
-        vd.start()
-        assert all(letter in "aA" for letter in vd.health()), vd.status()
-        vd.wait_optimal()
-        assert written == digest(machine, vd.device, mib), level.name
-        machine.run(f"dmsetup message {vd.name} 0 check", check=True)
-        vd.wait("the check to end", lambda words: words[3] == "idle")
-        assert vd.status()[5] == "0", "mismatches"
+    messages(vd)
+    cycles(vd)
     vd.stop()
-    judge_by_md(machine, vd, level, written, mib)
+    vd.machine.run(f"for row in $(seq 0 {DRIVES - 1}); do dmsetup remove --retry mem$row; done; "
+                   "rmmod dm_perch && rmmod dm_powercut", check=True)
 
 
-def judge_by_md(machine, vd: Vd, level, written: str, mib: int) -> None:
-    """md reads the same, finds nothing to complain of, and finds a byte that is flipped."""
-    md = Perch(machine)
-    device = md.assemble_with_md(vd.members(), level.name, level.per_span, level.strip)
-    assert digest(machine, device, mib) == written, f"{level.name}: md reads other data"
-    if level.lost:
-        assert md.md_check() == 0, level.name
-    member = vd.members()[1]
-    machine.run(f"printf '\\245' | dd of={member.device} bs=1 seek={(member.start + 4321) * 512 + 7} "
-                "conv=notrunc 2>/dev/null; sync; echo 3 >/proc/sys/vm/drop_caches", check=True)
-    assert md.md_check() > 0 if level.lost else digest(machine, device, mib) != written, level.name
-    md.stop_md(len(vd.slots))
+def refused_tables(vd) -> None:
+    """Each with a word of what the kernel says."""
+    machine, good = vd.machine, vd.table().split()
+    member = f"{vd.devices[0]} {SUPERBLOCK} {MAP} {BAD} {DATA}".split()
+
+    def changed(word: int, to: str) -> list[str]:
+        return [*good[:word], to, *good[word + 1:]]
+
+    bad = [(changed(3, "4"), "level"), (changed(4, "0"), "numbers"), (changed(4, "300"), "numbers"),
+           (changed(6, "7"), "shape"), (changed(6, "4096"), "numbers"), (changed(7, "8193"), "shape"),
+           (changed(8, "16"), "region"), (changed(8, "1000"), "region"), (changed(9, "1024"), "block"),
+           (changed(1, "8192"), "length"), (changed(10, "5d"), "UUID"), (changed(10, "x" * 32), "UUID"),
+           (good[:-1], "four sectors"), ([*good, "-"], "more words"), (changed(11, "/dev/none"), "cannot be opened"),
+           (changed(15, "90000000"), "too small"), (changed(13, "2056"), "overlap"), (changed(15, "16388"), "whole blocks"),
+           (good[:3], "level"), ([*good[:11], *member], "four sectors")]
+    for words, reason in bad:
+        machine.run("dmesg -c >/dev/null")
+        done = machine.run(f"dmsetup create {vd.name}", stdin=" ".join(words) + "\n")
+        said = machine.run("dmesg -c").out
+        assert done.rc != 0 and reason in said, (words, said)
+    assert vd.name not in machine.run("dmsetup ls").out.split()
+
+
+def no_vd(vd) -> None:
+    """Members that are none: the device is there, says why, and all of its I/O is an error."""
+    vd.start()
+    assert vd.machine.run(f"dmsetup status {vd.name}").out.split(None, 3)[3].strip() \
+        == "failed no member was ever part of the VD"
+    for command in ("dd if={} of=/dev/null count=1 iflag=direct", "dd if=/dev/zero of={} count=1 oflag=direct"):
+        assert vd.machine.run(command.format(vd.device)).rc != 0
+    assert vd.machine.run(f"dmsetup message {vd.name} 0 check").rc != 0
+    vd.create()
+    vd.start(without=[0, 2])
+    assert "more members are missing" in vd.machine.run(f"dmsetup status {vd.name}").out
+    vd.stop()
+
+
+def messages(vd) -> None:
+    """Those that there are, in any case; others are errors."""
+    for good in ("check", "REPAIR", "patrol", "idle"):
+        vd.machine.run(f"dmsetup message {vd.name} 0 {good}", check=True)
+    for bad in ("", "checks", "check now", "fail", "fail 4", "fail -1", "fail one"):
+        assert vd.machine.run(f"dmsetup message {vd.name} 0 {bad}").rc != 0, bad
+    vd.wait("all to end", lambda words: words[3] == "idle")
+
+
+def cycles(vd) -> None:
+    """The VD stops and starts under load, which notices nothing; clean each time."""
+    load = vd.machine.spawn(LOAD.format(device=vd.device, seconds=round(20 * vd.machine.slowness)))
+    loop = (f"i=0; while [ $i -lt {CYCLES} ]; do dmsetup suspend {{flags}} {vd.name} && {{between}} dmsetup resume {vd.name} "
+            "|| exit 1; i=$((i + 1)); done")
+    vd.machine.run(loop.format(flags="", between=""), 1200, check=True)
+    vd.machine.run(loop.format(flags="--noflush", between=""), 1200, check=True)
+    vd.machine.run(f"dmsetup table {vd.name} >/tmp/table", check=True)
+    vd.machine.run(loop.format(flags="", between=f"dmsetup load {vd.name} /tmp/table &&"), 1200, check=True)
+    done = load.wait()
+    assert done.rc == 0, done.out
+    vd.wait_optimal()
+    vd.machine.run(f"dmsetup message {vd.name} 0 check", check=True)
+    vd.wait("the check to end", lambda words: words[3] == "idle")
+    assert vd.status()[5] == "0"

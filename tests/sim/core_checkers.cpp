@@ -56,6 +56,14 @@ bool CoreWorld::excusable(const vd_request& asked) const {
     return false;
 }
 
+/// Something may have got lost: what is under way may fail for it, also when it has been rewritten
+/// meanwhile.
+void CoreWorld::note_losses() {
+    for (auto& host : hosts_) {
+        host->excused = host->excused || excusable(host->asked);
+    }
+}
+
 void CoreWorld::check_listed(const io& command) {
     perch_bad_page page;
     std::memcpy(&page, command.buffer, sizeof(page));
@@ -65,9 +73,10 @@ void CoreWorld::check_listed(const io& command) {
             if (!lost_.contains(sector) && !is_beyond_redundancy(sector)) {
                 throw Violation(fmt::format("listed: sector {} is not lost", sector));
             }
-            lost_.insert(sector);
+            lost_.emplace(sector, now_);
         }
     }
+    note_losses();
 }
 
 void CoreWorld::check_dirty_bit(const io& command) const {
@@ -175,7 +184,7 @@ bool CoreWorld::reads(std::uint64_t sector, std::uint32_t sectors) {
 
 bool CoreWorld::is_lost(std::uint64_t sector, std::uint32_t sectors) const {
     const auto found = lost_.lower_bound(sector);
-    return found != lost_.end() && *found < sector + sectors;
+    return found != lost_.end() && found->first < sector + sectors;
 }
 
 void CoreWorld::check_content() {
@@ -361,7 +370,7 @@ std::size_t CoreWorld::knowledge() const {
     for (const auto member : suspects_) {
         add(member);
     }
-    for (const auto sector : lost_) {
+    for (const auto& [sector, when] : lost_) {
         add(sector + shape_.members);
     }
     for (const auto& media : media_) {

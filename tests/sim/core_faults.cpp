@@ -279,7 +279,7 @@ TEST_CASE("core: a member that only does not answer costs no data") {
     world->read(8, 8);
     world->settle();
     CHECK(world->failed() == 1);
-    CHECK(world->lost().empty());
+    CHECK_FALSE(world->has_lost());
     world->fail_reads(2, 0);
     world->check_content();
     CHECK(world->failed() == 1);

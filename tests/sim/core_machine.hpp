@@ -21,6 +21,7 @@ struct CoreWorld::Host {
     std::vector<geometry_place> places;  ///< of each sector of a direct read
     std::uint64_t begun = 0;
     std::uint64_t id = 0;
+    bool excused = false;  ///< some of it was lost for good while it was under way
     /// Of a write, by sector: what the core has taken, each time. The host changes its buffer in
     /// between (rule 7), and each change is another version.
     std::vector<std::vector<std::uint64_t>> copies;
@@ -45,6 +46,8 @@ struct CoreWorld::Live {
     std::vector<u8> flags;
     std::vector<u16> users;
     std::vector<perch_bad_page> bad_pages{1};
+    perch_map_page map_page{};
+    perch_bad_page bad_page{};
     std::vector<Command> commands;
     std::vector<Command> held;  ///< of drives that hang
     std::set<unsigned> woken;

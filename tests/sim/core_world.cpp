@@ -226,6 +226,8 @@ void CoreWorld::start(const std::set<unsigned>& absent) {
                   shape_.windows);
     }
     vd_init(&target, &live.env.base, live.lanes.data(), shape_.lanes);
+    target.map_page = &live.map_page;
+    target.bad_page = &live.bad_page;
     live.superblocks.resize(shape_.members);
     for (unsigned member = 0; member < shape_.members; ++member) {
         target.superblock[member] = &live.superblocks[member];
@@ -316,6 +318,7 @@ void CoreWorld::begin(std::unique_ptr<Host> host) {
     auto& asked = host->asked;
     trace("{} host: {} as {}{}\n", now_, describe(asked), host->id, host->direct ? ", direct" : "");
     hosts_.push_back(std::move(host));
+    note_losses();
     if (hosts_.back()->direct) {
         live_->direct.push_back(hosts_.back().get());
         hold_back();
@@ -421,7 +424,7 @@ void CoreWorld::end(Host& host, int error) {
                 })) {
                 throw Violation("broken: it gives up, and enough members are left");
             }
-        } else if (!excusable(asked)) {
+        } else if (!host.excused && !excusable(asked)) {
             throw Violation("error: a request fails, although nothing is lost for good");
         }
         return;
@@ -431,7 +434,11 @@ void CoreWorld::end(Host& host, int error) {
             check_sector(asked.sector + i, &host.data[std::size_t{i} * SECTOR_BYTES], host.begun);
             continue;
         }
-        lost_.erase(asked.sector + i);
+        // What was lost while the write was under way may have been lost after it was written.
+        if (const auto lost = lost_.find(asked.sector + i);
+            lost != lost_.end() && lost->second < host.begun) {
+            lost_.erase(lost);
+        }
         const auto& copies = host.copies[i];
         for (auto& version : histories_[asked.sector + i]) {
             const auto copy = std::find(copies.begin(), copies.end(), version.id);
@@ -484,28 +491,33 @@ void CoreWorld::pull(unsigned member) {
     suspects_.insert(member);
     faults_[member].pulled = true;
     media_[member].pull();
+    note_losses();
     vd_member_lost(&live_->target, member);
 }
 
 void CoreWorld::fail_all_writes(unsigned member) {
     suspects_.insert(member);
     faults_[member].writes = UINT32_MAX;
+    note_losses();
 }
 
 void CoreWorld::fail_reads(unsigned member, unsigned number) {
     suspects_.insert(member);
     faults_[member].reads = number;
+    note_losses();
 }
 
 void CoreWorld::fail_a_flush(unsigned member) {
     suspects_.insert(member);
     faults_[member].flushes = 1;
+    note_losses();
 }
 
 void CoreWorld::make_unreadable(unsigned member, std::uint64_t sector) {
     trace("{} unreadable: member {} at {}\n", now_, member, sector);
     unsteady_.insert({member / shape_.per_span, sector / live_->target.geometry.window});
     media_[member].make_unreadable(data_offset / SECTOR_BYTES + sector);
+    note_losses();
 }
 
 void CoreWorld::flip(unsigned member, std::uint64_t sector) {

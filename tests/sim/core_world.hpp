@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -42,10 +43,11 @@ class CoreWorld {
         CoreShape shape;
         Disks disks;
         std::vector<History> histories;
-        std::set<unsigned> suspects;   ///< members that something has happened to: may be out
-        std::set<std::uint64_t> lost;  ///< sectors that may be listed as lost
-        Windows unsteady;              ///< where something could not be read once
-        std::uint64_t instances;       ///< given so far
+        std::set<unsigned> suspects;  ///< members that something has happened to: may be out
+        std::map<std::uint64_t, std::uint64_t>
+            lost;                 ///< sectors that may be listed, and since when
+        Windows unsteady;         ///< where something could not be read once
+        std::uint64_t instances;  ///< given so far
     };
 
     /// Members of zeros, with parity that matches, and a clean map.
@@ -148,7 +150,7 @@ class CoreWorld {
     [[nodiscard]] bool is_broken() const;
     /// Any of these sectors, as lost for good.
     [[nodiscard]] bool is_listed(std::uint64_t sector, std::uint32_t sectors) const;
-    [[nodiscard]] const std::set<std::uint64_t>& lost() const { return lost_; }
+    [[nodiscard]] bool has_lost() const { return !lost_.empty(); }
     [[nodiscard]] bool superblock_rots() const { return superblock_rots_; }
     [[nodiscard]] std::uint64_t mismatches() const;
     [[nodiscard]] bool is_out(unsigned member) const;
@@ -188,6 +190,7 @@ class CoreWorld {
     void write_doubtful();
     [[nodiscard]] bool is_doubtful(std::uint64_t sector) const;
     [[nodiscard]] bool is_beyond_redundancy(std::uint64_t sector) const;
+    void note_losses();
     [[nodiscard]] bool excusable(const vd_request& asked) const;
     void check_listed(const io& command);
     void check_copies() const;
@@ -202,7 +205,7 @@ class CoreWorld {
     std::vector<Faults> faults_;
     std::vector<History> histories_;
     std::set<unsigned> suspects_;
-    std::set<std::uint64_t> lost_;
+    std::map<std::uint64_t, std::uint64_t> lost_;  ///< sectors that are listed, and since when
     Windows unsteady_;
     std::set<unsigned> hanging_;
     bool superblock_rots_ = false;

@@ -130,9 +130,9 @@ TEST_CASE("users: what Perch itself puts below a VD does not count, all others' 
     CHECK(tree.users().empty());
     tree.hold("/nvme0n1p1", "dm-2", "mpatha", "mpath-nguid.1");
     CHECK(tree.users() == Users{"held by mpatha"});
-    // A VD on a VD's drive is a use like any other.
+    // A VD on Perch's own target holds its members' partitions itself.
     tree.hold("/nvme0n1p2", "dm-4", "perch-data", "PERCH-5d");
-    CHECK(tree.users() == Users{"held by mpatha", "held by perch-data"});
+    CHECK(tree.users() == Users{"held by mpatha"});
 }
 
 TEST_CASE("read_line: the first line without what the kernel pads it with") {

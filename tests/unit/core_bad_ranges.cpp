@@ -153,6 +153,14 @@ TEST_CASE("core bad ranges: a torn page leaves the other half; damage everywhere
     CHECK(bad_ranges_loaded(&first_ever.bad));
     CHECK(first_ever.bad.count == 0);
 
+    // A drive that goes away while its VD starts does not hold up the others, who have no list.
+    List no_list;
+    bad_ranges_load(&no_list.bad, 0, 0, &torn, &torn);
+    CHECK(!bad_ranges_loaded(&no_list.bad));
+    bad_ranges_load(&no_list.bad, 1, 0, &zeros, &zeros);
+    CHECK(bad_ranges_loaded(&no_list.bad));
+    CHECK(no_list.bad.count == 0);
+
     for (const auto* bad : {&torn, &stranger, &elsewhere}) {
         List damaged;
         bad_ranges_load(&damaged.bad, 0, 0, bad, bad);

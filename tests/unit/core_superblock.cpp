@@ -113,21 +113,30 @@ TEST_CASE("core superblock: the newer valid copy counts, and is never replaced b
     CHECK(pick(torn, torn).counts == -1);
 
     // What this version does not understand: not the older one in its stead.
-    const auto refused = [&](auto change) {
+    const auto changed = [&](auto change) {
         auto strange = newer;
         change(strange);
         reseal(strange);
-        return pick(older, strange).counts == -1;
+        return pick(older, strange);
     };
-    CHECK(refused([](auto& s) { s.version = htole32(2); }));
-    CHECK(refused([](auto& s) { s.feature_incompat = 1; }));
-    CHECK(refused([](auto& s) { s.feature_ro_compat = 1; }));
-    CHECK(refused([](auto& s) { s.owner = htole32(PERCH_OWNER_DM_RAID); }));
-    CHECK(refused([](auto& s) { s.flags = htole32(PERCH_SUPERBLOCK_TOMBSTONE); }));
-    CHECK(refused([](auto& s) { s.members = htole32(5); }));
-    CHECK(refused([](auto& s) { s.entries = htole32(5); }));
-    CHECK(refused([](auto& s) { s.member[2].row = htole16(1); }));
-    CHECK_FALSE(refused([](auto& s) { s.feature_compat = 1; }));
+    const auto refusal = [&](auto change) {
+        CHECK(changed(change).counts == -1);
+        return changed(change).refusal;
+    };
+    CHECK(refusal([](auto& s) { s.version = htole32(2); }) == SUPERBLOCK_OF_NEWER_VERSION);
+    CHECK(refusal([](auto& s) { s.feature_incompat = 1; }) == SUPERBLOCK_OF_NEWER_VERSION);
+    CHECK(refusal([](auto& s) { s.feature_ro_compat = 1; }) == SUPERBLOCK_OF_NEWER_VERSION);
+    CHECK(refusal([](auto& s) { s.owner = htole32(PERCH_OWNER_DM_RAID); }) ==
+          SUPERBLOCK_OF_OTHER_OWNER);
+    CHECK(refusal([](auto& s) { s.flags = htole32(PERCH_SUPERBLOCK_TOMBSTONE); }) ==
+          SUPERBLOCK_OF_DELETED_VD);
+    // What does not hold together is no superblock, and says nothing.
+    CHECK(refusal([](auto& s) { s.members = htole32(5); }) == SUPERBLOCK_ACCEPTED);
+    CHECK(refusal([](auto& s) { s.entries = htole32(5); }) == SUPERBLOCK_ACCEPTED);
+    CHECK(refusal([](auto& s) { s.member[2].row = htole16(1); }) == SUPERBLOCK_ACCEPTED);
+    CHECK(refusal([](auto& s) { s.member[2].state = 5; }) == SUPERBLOCK_ACCEPTED);
+    CHECK(refusal([](auto& s) { s.member[2].state = 0; }) == SUPERBLOCK_ACCEPTED);
+    CHECK(changed([](auto& s) { s.feature_compat = 1; }).counts == 1);
     // Another VD's, another row's.
     auto strange = newer;
     strange.vd_uuid[3] = 1;

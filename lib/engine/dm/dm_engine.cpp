@@ -71,7 +71,7 @@ Result<std::optional<EngineStatus>> DmEngine::status(const Uuid& vd) {
     }
     const auto kind = kind_of(**top);
     const auto found = !kind                        ? tl::make_unexpected(kind.error())
-                       : *kind == EngineKind::perch ? dm::perch_status(**top)
+                       : *kind == EngineKind::perch ? dm::perch_status((*top)->name)
                                                     : dm::dmraid_status(vd);
     if (!found) {
         return tl::make_unexpected(found.error());

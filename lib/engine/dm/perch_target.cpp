@@ -35,8 +35,8 @@ Result<Target> make_target(const EngineVd& vd) {
 }
 
 /// Why it does not run although its table is live.
-Result<void> check_started(const Info& info) {
-    return perch_status(info).and_then([&](const EngineStatus& status) -> Result<void> {
+Result<void> check_started(const std::string& name) {
+    return perch_status(name).and_then([&](const EngineStatus& status) -> Result<void> {
         return status.trouble.empty() ? Result<void>() : fail(Errc::io, "{}", status.trouble);
     });
 }
@@ -44,7 +44,7 @@ Result<void> check_started(const Info& info) {
 Result<void> start(const EngineVd& vd, const Target& target) {
     const auto name = vd_name(vd.name);
     return create(name, vd_uuid(vd.uuid), target, Visibility::published)
-        .and_then([&] { return check_started({.name = name}); })
+        .and_then([&] { return check_started(name); })
         .or_else([&](const Error& error) -> Result<void> {
             // One that serves nothing is worth less than none: what is missing may come yet.
             const auto made = find(vd_uuid(vd.uuid));
@@ -65,9 +65,7 @@ Result<void> swap(const std::string& name, const Target& target) {
         const auto cleared = clear(name);
         return cleared ? suspended : cleared;
     }
-    return resume(name, Visibility::published).and_then([&] {
-        return check_started({.name = name});
-    });
+    return resume(name, Visibility::published).and_then([&] { return check_started(name); });
 }
 
 /// Whether the running target must look at the members again: it has another table, or does not use
@@ -83,7 +81,7 @@ Result<bool> must_reload(const std::string& name, const EngineVd& vd, const Targ
     if (live->params != target.params) {
         return true;
     }
-    return perch_status({.name = name}).map([&](const EngineStatus& status) {
+    return perch_status(name).map([&](const EngineStatus& status) {
         for (std::size_t row = 0; row < vd.members.size() && row < status.members.size(); ++row) {
             const auto role = vd.members[row].role;
             if ((role == MemberRole::rebuild_fresh || role == MemberRole::rebuild_continue) &&
@@ -145,19 +143,16 @@ Result<void> apply_perch(const EngineVd& vd) {
         .and_then([&] { return follow_name(vd); });
 }
 
-Result<EngineStatus> perch_status(const Info& info) {
-    const auto live = only_target(table(info.name), info.name).and_then([](const Target& target) {
+Result<EngineStatus> perch_status(const std::string& name) {
+    const auto live = only_target(table(name), name).and_then([](const Target& target) {
         return parse_perch_table(target.params);
     });
     if (!live) {
         return tl::make_unexpected(live.error());
     }
-    return only_target(dm::status(info.name), info.name)
-        .and_then([&](const Target& line) { return parse_perch_status(line.params, *live); })
-        .map([&](EngineStatus status) {
-            status.suspended = info.suspended;
-            return status;
-        });
+    return only_target(dm::status(name), name).and_then([&](const Target& line) {
+        return parse_perch_status(line.params, *live);
+    });
 }
 
 }  // namespace perch::dm

@@ -7,7 +7,8 @@
 // by the superblocks, never by the table; so a member that was lost in between is not brought back.
 #pragma once
 
-#include "engine/dm/dm_task.hpp"
+#include <string>
+
 #include "engine/engine.hpp"
 
 namespace perch::dm {
@@ -20,6 +21,6 @@ Result<void> check_perch_target();
 /// As Engine::apply.
 Result<void> apply_perch(const EngineVd& vd);
 /// What a device of the target says of itself.
-Result<EngineStatus> perch_status(const Info& info);
+Result<EngineStatus> perch_status(const std::string& name);
 
 }  // namespace perch::dm
