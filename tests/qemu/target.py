@@ -80,18 +80,14 @@ class Vd:
             self._write(row, SUPERBLOCK, self.superblock(row, True))
             self._write(row, SUPERBLOCK + COPY_STRIDE, bytes(SUPERBLOCK_BYTES))
             self._write(row, MAP, sealed(page))
-            self._write_no_bad_ranges(row)
-
-    def _write_no_bad_ranges(self, row: int) -> None:
-        for half in (BAD, BAD + COPY_STRIDE):
-            self._write(row, half, bytes(4096))
+            for half in (BAD, BAD + COPY_STRIDE):
+                self._write(row, half, bytes(4096))
 
     def replace(self, row: int) -> None:
-        """Make the device of a row a new member, to be rebuilt."""
+        """Make the device of a row a new member, to be rebuilt: its metadata are zeroed first."""
         self.instances[row] = max(self.instances) + 1
+        self.machine.run(f"dd if=/dev/zero of={self.devices[row]} bs=1M count={DATA >> 11} conv=notrunc,fsync 2>/dev/null", check=True)
         self._write(row, SUPERBLOCK, self.superblock(row, False))
-        self._write(row, SUPERBLOCK + COPY_STRIDE, bytes(SUPERBLOCK_BYTES))
-        self._write_no_bad_ranges(row)
 
     def table(self, without: list[int] = ()) -> str:
         """The target's table line; `without`: rows that are not there."""
@@ -123,7 +119,7 @@ class Vd:
         """Until condition(words of the status) is true."""
         deadline = time.monotonic() + timeout * self.machine.slowness
         while not condition(words := self.status()):
-            assert time.monotonic() < deadline, f"waited for {what}: {words}"
+            assert words[0] != "failed" and time.monotonic() < deadline, f"waited for {what}: {words}"
             time.sleep(0.3)
 
     def wait_optimal(self) -> None:

@@ -45,7 +45,7 @@ def refused_tables(vd) -> None:
         return [*good[:word], to, *good[word + 1:]]
 
     bad = [(changed(3, "4"), "level"), (changed(4, "0"), "numbers"), (changed(4, "300"), "numbers"),
-           (changed(6, "7"), "shape"), (changed(6, "4096"), "numbers"), (changed(7, "8193"), "shape"),
+           (changed(6, "24"), "shape"), (changed(6, "4096"), "numbers"), (changed(7, "8193"), "shape"),
            (changed(8, "16"), "region"), (changed(8, "1000"), "region"), (changed(9, "1024"), "block"),
            (changed(1, "8192"), "length"), (changed(10, "5d"), "UUID"), (changed(10, "x" * 32), "UUID"),
            (good[:-1], "four sectors"), ([*good, "-"], "more words"), (changed(11, "/dev/none"), "cannot be opened"),
