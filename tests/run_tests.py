@@ -2,8 +2,8 @@
 """Runs the tests: tests/run [--full] [lint|unit|fuzz|sim|clients|qemu|bench]... [NAME]...
 
 Without a tier all of them but bench, which measures (release build, a quiet machine). NAME restricts to tests whose
-name contains it. --full adds an hour of simulation with fresh seeds. Installs what is missing (apt), builds, and prints a line with its seconds for each test, then
-`N passed, M failed`. A skipped test counts as failed.
+name contains it. --full adds an hour of simulation with fresh seeds, and 200 power cuts. Installs what is missing (apt),
+builds, and prints a line with its seconds for each test, then `N passed, M failed`. A skipped test counts as failed.
 Exit status 0 only if something ran and nothing failed.
 """
 
@@ -189,6 +189,8 @@ def sim(totals: Totals, tier: str, names: list[str]) -> None:
         step(totals, tier, "an hour of fresh seeds", ["tests/sim/long", "build/dev", "3600"], True)
 
 
+CUTS_IN_FULL = "16"
+"""Power cuts for each of the 13 loads of tests/qemu/test_power_cut.py: more than 200."""
 QEMU_ORDER = ["test_boot", "test_levels", "test_power_cut", "test_story", "test_killed", "test_hotplug", "test_unclean",
               "test_target"]
 """Files of the QEMU tests, the longest first. Two of their tests run beside each other, whichever is next: a guest leaves
@@ -221,6 +223,8 @@ def pytest_file(tier: str, file: str, names: list[str], report: Path, environmen
 def pytest(totals: Totals, tier: str, names: list[str]) -> None:
     """Tests that drive programs and guests from outside."""
     environment, files = {}, [f"tests/{tier}"]
+    if totals.full:
+        environment["PERCH_CUTS"] = CUTS_IN_FULL
     if tier == "clients":
         if not build(totals, tier):
             return

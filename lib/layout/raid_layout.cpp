@@ -3,7 +3,6 @@
 
 #include <bit>
 
-#include "uapi/perch_format.h"
 #include "util/units.hpp"
 
 namespace perch {
@@ -20,7 +19,7 @@ Result<void> check_strip(std::uint64_t strip_bytes, std::uint32_t block_bytes) {
 
 std::uint64_t region_bytes_for(std::uint64_t data_bytes) {
     constexpr std::uint64_t most_regions = 1ULL << 18;
-    static_assert(most_regions <= PERCH_MAP_PAGES * PERCH_MAP_REGIONS_PER_PAGE);
+    static_assert(most_regions <= max_regions);
     constexpr std::uint64_t least = 4 * MiB;
     static_assert(least >= max_strip_bytes);
     std::uint64_t region = least;

@@ -8,6 +8,7 @@
 
 #include "layout/extent.hpp"
 #include "layout/raid_level.hpp"
+#include "uapi/perch_format.h"
 #include "util/error.hpp"
 
 namespace perch {
@@ -26,6 +27,9 @@ struct VdLayout {
 /// A power of two, 4 KiB to 1 MiB, at least one logical block. Errc::invalid_argument otherwise.
 Result<void> check_strip(std::uint64_t strip_bytes, std::uint32_t block_bytes);
 
+/// Regions that a member's dirty map has room for.
+inline constexpr std::uint64_t max_regions =
+    PERCH_MAP_PAGES * static_cast<std::uint64_t>(PERCH_MAP_REGIONS_PER_PAGE);
 /// How much of every member's data shares a bit of the dirty map: a power of two, at least 4 MiB,
 /// and so large that a member has at most 2^18 of them. (Memory and the look for idle ones grow
 /// with their number; what is resynced after a crash with their size.)

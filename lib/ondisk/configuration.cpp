@@ -305,12 +305,11 @@ void check_engine(const ConfigVd& vd, std::uint64_t data_bytes) {
         }
         return;
     }
-    constexpr std::uint64_t most_regions = PERCH_MAP_PAGES * PERCH_MAP_REGIONS_PER_PAGE;
     const auto* map = find_extent(vd.members.front(), ExtentType::dirty_map);
     const auto* bad = find_extent(vd.members.front(), ExtentType::bad_ranges);
     if (!std::has_single_bit(vd.region_bytes) || vd.region_bytes < vd.strip_bytes ||
         vd.region_bytes > PERCH_MAX_REGION_BYTES ||
-        (data_bytes - 1) / vd.region_bytes >= most_regions || map == nullptr ||
+        (data_bytes - 1) / vd.region_bytes >= max_regions || map == nullptr ||
         map->bytes != PERCH_DIRTY_MAP_EXTENT_BYTES || bad == nullptr ||
         bad->bytes != PERCH_BAD_RANGES_EXTENT_BYTES) {
         throw std::invalid_argument(fmt::format("regions of {} bytes", vd.region_bytes));

@@ -96,10 +96,10 @@ def test_two_members_gone(boot, perch_of):
     perch.wait_idle()
     pieces = machine.run(PIECES.format("gone"), 600, check=True).out.split()
     assert set(pieces) <= {"new", "error"} and "new" in pieces, set(pieces)
-    machine.run(write.format("fresh", ""), check=True)
+    machine.run(write.format("now", ""), check=True)
     perch.ok("/c0/e0/s2 set offline force")
     machine.run("echo 3 >/proc/sys/vm/drop_caches; blockdev --flushbufs /dev/perch/gone")
-    assert machine.run("dd if=/dev/perch/gone bs=1M count=32 iflag=direct 2>/dev/null | sort -u", check=True).out == "fresh\n"
+    assert machine.run("dd if=/dev/perch/gone bs=1M count=32 iflag=direct 2>/dev/null | sort -u", check=True).out == "now\n"
     assert machine.run(rest, check=True).out == untouched
 
 

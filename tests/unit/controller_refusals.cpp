@@ -67,6 +67,16 @@ TEST_CASE("create: a drive with data is refused by name and finding, unless forc
     CHECK(world.controller->create_vd(request));
 }
 
+TEST_CASE("create: an engine that cannot run here is refused with the other one's name") {
+    ControllerWorld world;
+    auto request = raid5({0, 1, 2});
+    request.engine = EngineKind::perch;
+    refused_create(world, Errc::unsupported, {"engine dm-raid alone", "engine=dm-raid", "Nothing"},
+                   request);
+    request.engine = EngineKind::dm_raid;
+    CHECK(world.controller->create_vd(request));
+}
+
 TEST_CASE("create: a drive in use is refused even with force") {
     ControllerWorld world;
     world.drives.in_slot(1).users = {"mounted on /"};

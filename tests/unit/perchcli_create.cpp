@@ -135,18 +135,19 @@ TEST_CASE("perchcli: add vd sends what was asked for") {
     FakeTerminal terminal;
     const auto line =
         "/c0 add vd r50 size=1.5T name=big drives=0:0-8 PDperArray=3 Strip = 256 spares=0:10,11 "
-        "force";
+        "engine=dm-raid force";
     CHECK(run_with(connection, terminal, line).status == 0);
     REQUIRE(connection.sent.size() == 1);
     CHECK(connection.sent[0].body ==
-          nlohmann::json{{"RAIDType", "RAID50"},
-                         {"Name", "big"},
-                         {"CapacityBytes", TiB + 512 * GiB},
-                         {"StripSizeBytes", 256 * KiB},
-                         {"Links",
-                          {{"Drives", links({0, 1, 2, 3, 4, 5, 6, 7, 8})},
-                           {"DedicatedSpareDrives", links({10, 11})}}},
-                         {"Oem", {{"Perch", {{"PerSpan", 3}, {"Force", true}}}}}});
+          nlohmann::json{
+              {"RAIDType", "RAID50"},
+              {"Name", "big"},
+              {"CapacityBytes", TiB + 512 * GiB},
+              {"StripSizeBytes", 256 * KiB},
+              {"Links",
+               {{"Drives", links({0, 1, 2, 3, 4, 5, 6, 7, 8})},
+                {"DedicatedSpareDrives", links({10, 11})}}},
+              {"Oem", {{"Perch", {{"PerSpan", 3}, {"Engine", "dm-raid"}, {"Force", true}}}}}});
 }
 
 TEST_CASE("perchcli: several sizes and names are several VDs, one request each") {
@@ -219,6 +220,8 @@ TEST_CASE("perchcli: what cannot be a VD is refused before perchd is asked") {
     CHECK(refusal_of("/c0 add vd r1 drives=0:0-1 spares=0:1") ==
           "The drive in 0:1 cannot be member and spare.");
     CHECK(refusal_of("/c0 add vd r1 drives=0:0-1 spares=0:44") == "There is no drive in 0:44.");
+    CHECK(refusal_of("/c0 add vd r1 drives=0:0-1 engine=md").find("perch or dm-raid") !=
+          std::string::npos);
     CHECK(refusal_of("/c0 add vd r1 drives=0:0-1 size=100").find("'100' is not a size") !=
           std::string::npos);
     CHECK(refusal_of("/c0 add vd r1 drives=0:0-1 name=x,x").find("given twice") !=

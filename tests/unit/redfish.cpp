@@ -359,6 +359,8 @@ TEST_CASE("redfish: bodies that are no request are 400, and nothing is queued") 
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "StripSizeBytes": "64k"})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Oem": 7})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Oem": {"Perch": {"Force": "yes"}}})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Oem": {"Perch": {"Engine": "md"}}})"},
+        {volumes, R"({"RAIDType": "RAID5", "Drives": [], "Oem": {"Perch": {"Engine": 5}}})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "CapacityBytes": -1})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "CapacityBytes": 1.5})"},
         {volumes, R"({"RAIDType": "RAID5", "Drives": [], "CapacityBytes": "1G"})"},

@@ -39,7 +39,7 @@ Properties version(const Snapshot& snapshot) {
     return {"Version",
             {{"Package Version", snapshot.version},
              {"Firmware Version", snapshot.version},
-             {"Driver Name", "dm-raid"},
+             {"Driver Name", "dm-perch"},
              {"Operating System", snapshot.operating_system}},
             {}};
 }
@@ -179,7 +179,7 @@ Reply show_controller(Session& session, const Invocation& /*invocation*/) {
         {Pair{"Serial Number", serial_text(*snapshot)}},
         {Pair{"System Time(LocalTime yyyy/mm/dd hh:mm:sec)", local_time_text(snapshot->time)}},
         {Pair{"Package Version", snapshot->version}},
-        {Pair{"Driver Name", "dm-raid"}},
+        {Pair{"Driver Name", "dm-perch"}},
         {Pair{"Controller Status", controller_status(*snapshot)}},
         {Pair{"Controller Personality", "RAID"}},
     };

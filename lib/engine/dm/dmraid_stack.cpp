@@ -355,7 +355,7 @@ Result<EngineStatus> dmraid_status(const Uuid& vd) {
     }
     EngineStatus total;
     for (const auto& info : *infos) {
-        const auto part = array_status(info);
+        auto part = array_status(info);
         if (!part) {
             return part;
         }

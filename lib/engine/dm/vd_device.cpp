@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/dm/vd_device.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
 #include "engine/dm/names.hpp"
+#include "util/unique_fd.hpp"
 
 namespace perch::dm {
 
@@ -18,6 +21,23 @@ namespace {
 bool drive_exists(const std::string& partition) {
     struct stat info {};
     return stat(partition.substr(0, partition.rfind('p')).c_str(), &info) == 0;
+}
+
+/// Opens all partitions that are needed: while one is open, the kernel reads its drive's table not
+/// anew.
+Result<std::vector<UniqueFd>> hold(const std::vector<EngineMember>& members) {
+    std::vector<UniqueFd> held;
+    for (const auto& member : members) {
+        if (member.role == MemberRole::absent) {
+            continue;
+        }
+        UniqueFd fd(open(member.partition.c_str(), O_RDONLY | O_CLOEXEC));
+        if (!fd.valid()) {
+            return fail(Errc::not_found, "{}: {}", member.partition, errno_text(errno));
+        }
+        held.push_back(std::move(fd));
+    }
+    return held;
 }
 
 }  // namespace
@@ -32,11 +52,12 @@ Result<std::string> device_number(const std::string& path) {
 
 Result<void> with_partitions(const std::vector<EngineMember>& members,
                              const std::function<Result<void>()>& action) {
-    constexpr auto patience = std::chrono::seconds(20);
+    constexpr auto patience = std::chrono::seconds(60);
     constexpr auto step = std::chrono::milliseconds(50);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (true) {
-        auto done = action();
+        auto held = hold(members);
+        auto done = held ? action() : tl::make_unexpected(held.error());
         const bool all_there = std::all_of(members.begin(), members.end(), [](const auto& member) {
             return member.role == MemberRole::absent || drive_exists(member.partition);
         });

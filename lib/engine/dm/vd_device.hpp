@@ -14,10 +14,10 @@ namespace perch::dm {
 
 /// "259:4" of a block device. Errc::not_found: it is not there.
 Result<std::string> device_number(const std::string& path);
-/// Does something that needs the partitions of these members, through the moment in which udev,
-/// just after a partition was made, makes the kernel read the table once more: the partition is
-/// gone then and comes back under another number (Errc::not_found). When a drive itself is gone
-/// there is nothing to wait for. Absent members need none.
+/// Does something that needs the partitions of these members, which are held open meanwhile. Just
+/// after a partition was made, udev makes the kernel read the table once more: the partition is
+/// gone then and comes back under another number, which is waited for (Errc::not_found). When a
+/// drive itself is gone there is nothing to wait for. Absent members need none.
 Result<void> with_partitions(const std::vector<EngineMember>& members,
                              const std::function<Result<void>()>& action);
 
