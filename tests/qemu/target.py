@@ -86,7 +86,8 @@ class Vd:
     def replace(self, row: int) -> None:
         """Make the device of a row a new member, to be rebuilt: its metadata are zeroed first."""
         self.instances[row] = max(self.instances) + 1
-        self.machine.run(f"dd if=/dev/zero of={self.devices[row]} bs=1M count={DATA >> 11} conv=notrunc,fsync 2>/dev/null", check=True)
+        self.machine.run(f"dd if=/dev/zero of={self.devices[row]} bs=1M count={DATA >> 11} conv=notrunc,fsync 2>/dev/null",
+                         check=True)
         self._write(row, SUPERBLOCK, self.superblock(row, False))
 
     def table(self, without: list[int] = ()) -> str:

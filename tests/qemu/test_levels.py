@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every level on a real kernel, one boot per sector size, and some on dm-raid: filled with seeded random data, as many members lost as the
+"""Every level on a real kernel, one boot per sector size, some on dm-raid: filled with seeded random data, as many members lost as the
 level allows, read back, rebuilt, checked; then md as the oracle: it assembles the members without Perch and must find
 the same data and right parity. The control shows that the oracle can fail: one flipped byte is reported."""
 

@@ -51,11 +51,12 @@ class Bench:
         assert "in flight" in done, done
         return done
 
-    def cut_during(self, load: str, after: str, seed: int) -> str:
-        """The same with any load that ends by itself then; `after`: before the VD is removed."""
+    def cut_during(self, load: str, after: str, seed: int, ready: str = "true") -> str:
+        """The same with any load that ends by itself then, and has come so far that `ready` is true; `after`: before the VD is
+        removed."""
         seconds = self.random.uniform(0.2, 1.5) * self.machine.slowness
-        return self.run(f"{load} >/tmp/load 2>&1 & sleep {seconds:.2f}; dmsetup message cut0 0 cut {seed}; wait; cat /tmp/load; "
-                        f"{after}; dmsetup remove --retry {self.vd.name} 2>/dev/null; dmsetup message cut0 0 restore",
+        return self.run(f"{load} >/tmp/load 2>&1 & until {ready}; do sleep 0.1; done; sleep {seconds:.2f}; "
+                        f"dmsetup message cut0 0 cut {seed}; wait; cat /tmp/load; {after}; dmsetup remove --retry {self.vd.name} 2>/dev/null; dmsetup message cut0 0 restore",
                         check=True).out.strip()
 
     def check(self, errors: bool = False) -> str:
@@ -157,10 +158,10 @@ def test_power_cut_filesystem(machine):
         bench.run(f"mkfs.ext4 -q -b 4096 {bench.vd.device}", check=True)
         for cut in range(CUTS):
             bench.run(f"mount {bench.vd.device} /mnt && rm -f /mnt/[0-9]* /tmp/sums && sync", check=True)
-            bench.cut_during(f"bash -c '{FILES}'", "umount /mnt", 1 + cut)
+            bench.cut_during(f"bash -c '{FILES}'", "umount /mnt", 1 + cut, "[ -s /tmp/sums ] && [ $(wc -l </tmp/sums) -ge 10 ]")
             bench.vd.start()
-            checked = bench.run(f"wc -l </tmp/sums && mount {bench.vd.device} /mnt && md5sum --quiet -c /tmp/sums && umount /mnt && "
-                                f"e2fsck -fn {bench.vd.device} 2>&1")
+            checked = bench.run(f"wc -l </tmp/sums && mount {bench.vd.device} /mnt && md5sum --quiet -c /tmp/sums && "
+                                f"umount /mnt && e2fsck -fn {bench.vd.device} 2>&1")
             assert checked.rc == 0, f"{level}: {checked.out}"
             bench.vd.wait_optimal()
             bench.check_parity()
