@@ -474,6 +474,9 @@ static void begin_held(struct vd *vd)
 	const enum metadata_work held = vd->metadata.held;
 
 	vd->metadata.held = METADATA_IDLE;
+	/* The epoch without the member that failed took the mark away; nothing was written since the flush. */
+	if (held == METADATA_SUPERBLOCKS && vd->metadata.flush_stops)
+		vd->metadata.clean = !dirty_map_has_unknown(&vd->map);
 	begin(vd, held);
 }
 
@@ -528,7 +531,8 @@ void metadata_run(struct vd *vd)
 		return;
 	if (count_ended(vd))
 		end_work(vd);
-	if (metadata->work == METADATA_IDLE && !vd->broken)
+	/* The end of the work may have been that of the stop. */
+	if (metadata->work == METADATA_IDLE && !vd->broken && !metadata->stopped)
 		begin_next(vd);
 	if (metadata->work == METADATA_IDLE && vd->broken)
 		give_up(vd);

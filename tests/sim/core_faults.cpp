@@ -358,6 +358,28 @@ TEST_CASE("core: a check that is ended finds nothing, and the next one does; a r
     rebuilt->check_content();
 }
 
+TEST_CASE("core: a stop that loses a member, at whatever moment, is in order all the same") {
+    for (const auto& shape : {raid5, raid6}) {
+        bool stopped = false;
+        for (int steps = 0; !stopped; ++steps) {
+            const auto world = filled(shape);
+            world->write(0, world->row_sectors());
+            world->settle();
+            world->stop();
+            for (int step = 0; step < steps && world->choices() > 0; ++step) {
+                world->step(0);
+            }
+            stopped = world->choices() == 0;
+            world->pull(1);
+            world->settle();
+            INFO(steps);
+            const auto again = started(*world, {1});
+            CHECK(again->in_sync());
+            again->check_content();
+        }
+    }
+}
+
 TEST_CASE("core: too few members start nothing") {
     const auto world = filled(raid6);
     CHECK(started(*world, {0, 1})->choice() == VD_READY);
