@@ -7,8 +7,8 @@
  * computes it. The power c is the member's place in its span, P and Q places included (raid6_nc).
  * H. Peter Anvin, "The mathematics of RAID-6", gives the equations.
  *
- * This is the portable implementation: the kernel shell may install faster ones of the same three
- * functions. Lengths are multiples of 512 bytes, buffers are aligned to 8.
+ * parity.c is the portable implementation, which userspace runs; the module has one of its own in its place
+ * (dm/parity.c), by the kernel's functions. Lengths are multiples of 512 bytes, buffers are aligned to 8.
  */
 #ifndef PERCH_CORE_PARITY_H
 #define PERCH_CORE_PARITY_H

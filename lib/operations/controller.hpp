@@ -18,9 +18,9 @@
 //            again, and neither does a tombstone let it)
 //   rename, spare, coercion, jbod   one configuration (the engine's name follows by refresh())
 //   rebuild  zero the candidate's metadata → its superblock with a fresh instance → configuration
-//            "candidate" with that instance → engine → (rebuilt, said so by the member's own
-//            record) → configuration "online"
-//   drop     the kernel has dropped the member (and recorded it, dm-raid) → configuration on all
+//            "candidate" with that instance → engine → (rebuilt: said so by dm-raid's record of the
+//            member, or by the target, whose epoch is durable then) → configuration "online"
+//   drop     the kernel has dropped the member and recorded it → configuration on all
 //            other drives → engine without it
 //   import   configuration with the foreign VDs, on our drives and theirs → their labels
 //            (a drive that the configuration lists is ours, whatever its label says; refresh()

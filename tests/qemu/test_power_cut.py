@@ -54,6 +54,7 @@ class Bench:
     def cut_during(self, load: str, after: str, seed: int, ready: str = "true") -> str:
         """The same with any load that ends by itself then, and has come so far that `ready` is true; `after`: before the VD is
         removed."""
+        # Not a wait for anything: the moment of the cut.
         seconds = self.random.uniform(0.2, 1.5) * self.machine.slowness
         return self.run(f"{load} >/tmp/load 2>&1 & until {ready}; do sleep 0.1; done; sleep {seconds:.2f}; "
                         f"dmsetup message cut0 0 cut {seed}; wait; cat /tmp/load; {after}; dmsetup remove --retry {self.vd.name} 2>/dev/null; dmsetup message cut0 0 restore",

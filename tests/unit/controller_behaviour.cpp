@@ -2,15 +2,12 @@
 // What the controller does by itself and what it shows.
 #include "catch.hpp"
 #include "support/controller_world.hpp"
+#include "support/text.hpp"
 
 using namespace perch;
 using namespace perch::test;
 
 namespace {
-
-bool mentions(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
 
 struct WithVd : ControllerWorld {
     WithVd() {

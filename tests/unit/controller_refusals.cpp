@@ -2,15 +2,12 @@
 // What the controller refuses: with which code, in which words, and that nothing was written.
 #include "catch.hpp"
 #include "support/controller_world.hpp"
+#include "support/text.hpp"
 
 using namespace perch;
 using namespace perch::test;
 
 namespace {
-
-bool mentions(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
 
 /// Does it and checks that it is refused with that code, words and no write.
 template <typename Action>

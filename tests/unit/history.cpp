@@ -3,9 +3,11 @@
 #include "assemble/history.hpp"
 
 #include "catch.hpp"
+#include "support/text.hpp"
 #include "util/units.hpp"
 
 using namespace perch;
+using namespace perch::test;
 
 namespace {
 
@@ -114,10 +116,6 @@ History choose(const std::vector<FoundDrive>& drives) {
 std::vector<FoundDrive> operator+(std::vector<FoundDrive> a, const std::vector<FoundDrive>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
-}
-
-bool mentions(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -8,9 +8,11 @@
 
 #include "assemble/assemble.hpp"
 #include "catch.hpp"
+#include "support/text.hpp"
 #include "util/units.hpp"
 
 using namespace perch;
+using namespace perch::test;
 
 namespace {
 
@@ -120,10 +122,6 @@ struct Array {
     std::vector<FoundDrive> drives;
     MemberRecords records;
 };
-
-bool mentions(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -93,9 +93,7 @@ EngineTask parse_task(std::string_view action) {
          {"check", EngineTask::check},
          // Rewrites what does not match: also how dm-raid calls a resync that it continues.
          {"repair", EngineTask::resync}}};
-    const auto* found = std::find_if(names.begin(), names.end(),
-                                     [&](const auto& row) { return row.first == action; });
-    return found == names.end() ? EngineTask::other : found->second;
+    return look_up(names, action, EngineTask::other);
 }
 
 /// During a resync dm-raid prints 'a' for every member although all are trusted.

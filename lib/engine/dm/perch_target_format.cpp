@@ -27,9 +27,7 @@ EngineTask parse_task(std::string_view action) {
          {"rebuild", EngineTask::rebuild},
          {"check", EngineTask::check},
          {"patrol", EngineTask::other}}};
-    const auto* found = std::find_if(names.begin(), names.end(),
-                                     [&](const auto& row) { return row.first == action; });
-    return found == names.end() ? EngineTask::other : found->second;
+    return look_up(names, action, EngineTask::other);
 }
 
 MemberHealth parse_health(char letter, bool named) {
