@@ -191,7 +191,7 @@ def sim(totals: Totals, tier: str, names: list[str]) -> None:
 
 CUTS_IN_FULL = "16"
 """Power cuts for each of the 13 loads of tests/qemu/test_power_cut.py: more than 200."""
-QEMU_ORDER = ["test_boot", "test_levels", "test_power_cut", "test_story", "test_killed", "test_hotplug", "test_unclean",
+QEMU_ORDER = ["test_boot", "test_levels", "test_power_cut", "test_story", "test_killed", "test_hotplug", "test_unclean", "test_module",
               "test_target"]
 """Files of the QEMU tests, the longest first. Two of their tests run beside each other, whichever is next: a guest leaves
 half of two cores idle."""
